@@ -7,6 +7,7 @@ import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { pathOfCode } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { androidAssociation, appleAssociation } from '#common/redirect/association.ts';
+import type { RuleCondition } from '#common/redirect/compiled-rules.ts';
 import type { RedirectRule } from '#common/redirect/plan.ts';
 import { imaginedAnswer, refusalAnswer, type VisitAnswer } from '#common/redirect/visit-answer.ts';
 
@@ -22,7 +23,9 @@ export interface ExplainedLink {
 export interface ExplainedVisit {
   readonly user_agent: string;
   readonly language?: string;
+  /** ISO 3166 alpha-2. */
   readonly country?: string;
+  readonly ip?: string;
   /** Whether the app is on the device. */
   readonly installed?: boolean;
   readonly accept?: string;
@@ -56,6 +59,9 @@ export interface LinkExplanation {
   readonly is_bot: boolean;
   readonly outcome: VisitAnswer['outcome'];
   readonly rule: ExplainedRule;
+  readonly rule_index: number | null;
+  readonly variant: number | null;
+  readonly rules_passed_over: readonly { readonly index: number; readonly condition: RuleCondition }[];
   readonly status: number;
   readonly location: string | null;
   readonly headers: Readonly<Record<string, string>>;
@@ -80,6 +86,11 @@ export function explainLink(
     is_bot: answer.isBot,
     outcome: answer.outcome,
     rule: answer.rule,
+    rule_index: answer.target?.index ?? null,
+    variant: answer.target?.variant ?? null,
+    rules_passed_over: answer.ruleConditions.flatMap((condition, index) =>
+      condition === null ? [] : [{ index, condition }],
+    ),
     status: answer.status,
     location: answer.headers['Location'] ?? null,
     headers: answer.headers,
@@ -87,9 +98,10 @@ export function explainLink(
     match,
     sentences: [
       visitorSentence(answer),
-      ruleSentences[answer.rule],
+      ...passedOverSentences(answer, visit),
+      decisionSentence(answer),
       outcomeSentence(answer),
-      ...ignoredSentences(visit),
+      ...ignoredSentences(link, visit),
       associationSentence(app, answer, association, visit.installed),
       ...matchSentences(explained, answer, match),
     ],
@@ -100,13 +112,15 @@ type Answer = Omit<VisitAnswer, 'rule'> & { readonly rule: ExplainedRule };
 
 function answerOf(
   { app, link, isHostVerified }: ExplainedLink,
-  { user_agent, language = '', accept = browserAccept, query = '' }: ExplainedVisit,
+  { user_agent, language = '', country = '', ip = '', accept = browserAccept, query = '' }: ExplainedVisit,
   nowMs: number,
   shortUrl: ShortUrl,
 ): Answer {
-  const visit = { user_agent, language, accept, query, clickId: PLACEHOLDER_CLICK_ID };
+  const visit = { user_agent, language, country, ip, accept, query, clickId: PLACEHOLDER_CLICK_ID };
   const answer = imaginedAnswer({ app, link }, visit, nowMs, shortUrl);
-  return isHostVerified ? answer : { ...answer, rule: 'host_not_verified', ...refusalAnswer('not_found', accept) };
+  if (isHostVerified) return answer;
+  const noRule = { target: null, ruleConditions: [] };
+  return { ...answer, ...noRule, rule: 'host_not_verified', ...refusalAnswer('not_found', accept) };
 }
 
 function associationOf(app: LinkedApp, platform: Answer['device']['platform'], path: string): AssociationExplanation {
@@ -176,6 +190,7 @@ const ruleSentences: Readonly<Record<ExplainedRule, string>> = {
   'link.archived': 'The link is archived, so it is answered like an unknown one.',
   'link.expires_at': 'The link has expired, and has no expired_url.',
   'link.expired_url': 'The link has expired, and its expired_url decides.',
+  'link.rules': 'A rule of the link decides.',
   'link.og': 'The link has og_* fields, which preview crawlers get as a page.',
   'link.ios_url': "The link's ios_url decides.",
   'app.ios.app_store_id': "The link has no ios_url, so the App Store page of the app's ios.app_store_id decides.",
@@ -186,6 +201,24 @@ const ruleSentences: Readonly<Record<ExplainedRule, string>> = {
   'app.fallback_url': "Neither this platform nor the link has a destination, so the app's fallback_url decides.",
   none: 'Neither the link nor its app has a destination for this platform.',
 };
+
+function decisionSentence({ rule, target }: Answer): string {
+  if (target === null) return ruleSentences[rule];
+  const variant =
+    target.variant === null ? '' : `, with its variants[${target.variant}] for this address and user agent`;
+  return `All conditions of rules[${target.index}] hold, so it decides${variant}.`;
+}
+
+function passedOverSentences({ ruleConditions }: Answer, visit: ExplainedVisit): string[] {
+  return ruleConditions.flatMap((condition, index) => {
+    if (condition === null) return [];
+    if (condition === 'variants')
+      return [`rules[${index}] is passed over: this address and user agent are in no share of its variants.`];
+    const isMissing = (condition === 'country' || condition === 'language') && visit[condition] === undefined;
+    const why = isMissing ? `, and no ${condition} is given` : '';
+    return [`rules[${index}] is passed over: its ${condition} does not hold${why}.`];
+  });
+}
 
 function outcomeSentence({ outcome, status, headers }: Answer): string {
   switch (outcome) {
@@ -203,15 +236,16 @@ function outcomeSentence({ outcome, status, headers }: Answer): string {
   }
 }
 
-function ignoredSentences({ country, language }: ExplainedVisit): string[] {
-  return [
-    ...(country === undefined
-      ? []
-      : ['The country is recorded with the click; it does not change where the link leads.']),
-    ...(language === undefined
-      ? []
-      : ['The language is recorded, and chooses the words of a tap page; it does not change where the link leads.']),
-  ];
+function ignoredSentences({ rules }: LinkSnapshot, { country, language }: ExplainedVisit): string[] {
+  const isAsked = (field: 'country' | 'language') => rules?.some((rule) => rule[field] !== undefined) === true;
+  const found: string[] = [];
+  if (country !== undefined && !isAsked('country'))
+    found.push('The country is recorded with the click; it does not change where the link leads.');
+  if (language !== undefined && !isAsked('language'))
+    found.push(
+      'The language is recorded, and chooses the words of a tap page; it does not change where the link leads.',
+    );
+  return found;
 }
 
 function associationSentence(

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { openCountryDatabase } from '#common/country-database.ts';
 import { newId } from '#common/ids.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
@@ -10,7 +11,6 @@ import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { BatchFormer } from './batch-former.ts';
-import { openCountryDatabase } from './country-database.ts';
 import { Enrichment } from './enrichment.ts';
 import type { LogFrame } from './formed-batch.ts';
 import { Visitors } from './visitors.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { openCountryDatabase } from '#common/country-database.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { clickJson } from '#common/log/click-line.ts';
@@ -14,7 +15,6 @@ import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { BatchFormer } from './batch-former.ts';
-import { openCountryDatabase } from './country-database.ts';
 import { Enrichment } from './enrichment.ts';
 import type { LogFrame } from './formed-batch.ts';
 import { Visitors } from './visitors.ts';

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
+import { deviceOf } from '#common/click-device.ts';
+import { openCountryDatabase } from '#common/country-database.ts';
 import { newId } from '#common/ids.ts';
 import type { Click } from '#common/log/record.ts';
-import { openCountryDatabase } from './country-database.ts';
 import { Enrichment } from './enrichment.ts';
-import { deviceOf } from './steps/detect-device.ts';
 import { firstLanguage, referrerHost } from './steps/read-headers.ts';
 import { normalizedIp, storedIp } from './stored-address.ts';
 import { Visitors } from './visitors.ts';

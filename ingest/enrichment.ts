@@ -6,8 +6,8 @@
  * the piece. Installs and events are looked up instead: `attribution/attribution.ts`; a match is complete: `match-rows.ts`.
  */
 import type { ByteText } from '#clickhouse/row-binary.ts';
+import type { CountryDatabase } from '#common/country-database.ts';
 import type { Click } from '#common/log/record.ts';
-import type { CountryDatabase } from './country-database.ts';
 import { anonymizeAddress } from './steps/anonymize-address.ts';
 import { copyLinkFields } from './steps/copy-link-fields.ts';
 import { detectDevice } from './steps/detect-device.ts';

@@ -400,6 +400,7 @@ CREATE TABLE public.links (
   deleted_at timestamp with time zone,
   tap_page text,
   clicks_before bigint,
+  rules jsonb,
   CONSTRAINT links_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT links_clicks_before_check CHECK ((clicks_before >= 0)),
   CONSTRAINT links_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),

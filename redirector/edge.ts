@@ -17,6 +17,7 @@ import { codeOfPath } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { textHeaders } from '#common/redirect/answer-headers.ts';
 import { androidAssociation, appleAssociation } from '#common/redirect/association.ts';
+import type { Countries } from '#common/redirect/compiled-rules.ts';
 import { redirectOf } from '#common/redirect/destination.ts';
 import { Devices, type VisitorDevice } from '#common/redirect/device.ts';
 import type { PageReason } from '#common/redirect/page.ts';
@@ -43,6 +44,7 @@ export interface EdgeOptions {
   readonly tokens: SignalTokens;
   readonly beacon: SignalBeacon;
   readonly shortUrl: ShortUrl;
+  readonly countries: Countries;
 }
 
 const robots = 'User-agent: *\nAllow: /\n';
@@ -68,6 +70,7 @@ export class Edge {
   readonly #tokens: SignalTokens;
   readonly #beacon: SignalBeacon;
   readonly #shortUrl: ShortUrl;
+  readonly #countries: Countries;
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
 
@@ -84,6 +87,7 @@ export class Edge {
     this.#tokens = options.tokens;
     this.#beacon = options.beacon;
     this.#shortUrl = options.shortUrl;
+    this.#countries = options.countries;
     this.state = { counters: this.counters, waiting: 0, isStopping: false };
   }
 
@@ -168,7 +172,7 @@ export class Edge {
 
   #visit(res: HttpResponse, accept: string | HttpRequest, visitor: Visitor, plan: LinkPlan, nowMs: number): void {
     const device = this.#devices.of(visitor.user_agent);
-    const decision = plan.decide(device, nowMs);
+    const decision = plan.decide(device, visitor, nowMs, this.#countries);
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
       const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
       const isLast = this.state.isStopping;
@@ -219,7 +223,8 @@ export class Edge {
   }
 
   #answerHead(res: HttpResponse, visitor: Visitor, app: LinkedApp, link: LinkSnapshot, manner: ResponseOptions): void {
-    const decision = new LinkPlan(app, link).decide(this.#devices.of(visitor.user_agent), this.#clock());
+    const device = this.#devices.of(visitor.user_agent);
+    const decision = new LinkPlan(app, link).decide(device, visitor, this.#clock(), this.#countries);
     switch (decision.kind) {
       case 'not_found':
       case 'gone':

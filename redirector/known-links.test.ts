@@ -70,7 +70,10 @@ test('Host headers with long made-up ports take no memory', () => {
 test('the memory of cached links is bounded, and an evicted link is cached again with its next visit', () => {
   const long = 'https://example.com/'.padEnd(8_000, 'x');
   const known = knownLinks({ ...testLink, fallback_url: long, ios_url: long, android_url: long, og_image_url: long });
-  const visit = (n: number) => known.find(`myapp.localhost:${n}`, '/summer', 0)?.decide(visitorDeviceOf('curl'), 0);
+  const visitor = { ip: '127.0.0.1', user_agent: 'curl', language: '' };
+  const countries = { countryOf: () => '' };
+  const visit = (n: number) =>
+    known.find(`myapp.localhost:${n}`, '/summer', 0)?.decide(visitorDeviceOf('curl'), visitor, 0, countries);
   const all = Array.from({ length: 6_000 }, (_, n) => n);
   expect(heldAfter(all.length, visit)).toBeLessThan(60);
   expect(all.every(visit)).toBe(true);

@@ -18,6 +18,7 @@ import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
 import { SignalBeacon } from './signal-beacon.ts';
 import { SignalTokens } from './signal-token.ts';
+import { VisitorCountries } from './visitor-countries.ts';
 
 const drainMs = 10_000;
 
@@ -60,6 +61,9 @@ const edge = new Edge({
   addresses: new AddressWriter(config.ADDRESS_KEY),
   queryFilter: new QueryFilter(config.DROPPED_QUERY_PARAMETERS),
   shortUrl: shortUrlWith(config),
+  countries: new VisitorCountries(config.GEOIP_DB, (error) =>
+    log.error({ err: error }, 'GEOIP_DB cannot be read: rules with countries hold for no visitor'),
+  ),
 });
 const server = new RedirectorServer(edge, systemClock);
 exposeCounters(metrics, {

@@ -66,12 +66,22 @@ test('explain says where a short link leads, as the redirector decides it', asyn
   await rows.begin();
   const app = await rows.app({ host: 'go.shop.example', fallback_url: 'https://shop.example/' });
   await rows.link(app, { short_code: 'summer' });
+  const rules = [{ country: ['DE'], before: '2026-01-01T00:00:00Z', url: 'https://de.example/' }];
+  await rows.link(app, { short_code: 'ruled', rules });
   await rows.db.close();
   const { code, stdout, stderr } = await admin(['explain', 'go.shop.example/summer?k=1', '--user-agent', 'curl/8']);
   expect([code, stderr]).toEqual([0, '']);
   expect(stdout).toContain("the app's fallback_url decides");
   expect(stdout).toContain('HTTP 302\n');
   expect(stdout).toContain('\nLocation: https://shop.example/?k=1\n');
+  const ruled = ['explain', 'go.shop.example/ruled', '--user-agent', 'curl/8', '--country', 'DE', '--at'];
+  const [before, after] = await Promise.all([
+    admin([...ruled, '2025-12-31T00:00Z']),
+    admin([...ruled, '2026-01-01T00:00Z']),
+  ]);
+  expect(before.stdout).toContain('All conditions of rules[0] hold, so it decides.');
+  expect(before.stdout).toContain('\nLocation: https://de.example/\n');
+  expect(after.stdout).toContain('rules[0] is passed over: its before does not hold.');
   const unknown = await admin(['explain', 'https://go.shop.example/winter', '--user-agent', 'curl/8']);
   expect([unknown.code, unknown.stderr]).toEqual([
     1,

@@ -4,6 +4,7 @@ import { readExplainedLink } from '#api/explained-link.ts';
 import { explainLink } from '#api/link-explanation.ts';
 import { linkWithCode } from '#common/links/link.ts';
 import { codeOfPath, pathOfCode } from '#common/links/short-code.ts';
+import { isStorableTime } from '#common/storable-time.ts';
 import type { AdminParts } from './accounts.ts';
 import type { AdminContext } from './admin-context.ts';
 import { AdminError } from './questions.ts';
@@ -12,6 +13,9 @@ interface ExplainOptions {
   readonly userAgent: string;
   readonly language?: string;
   readonly installed?: boolean;
+  readonly country?: string;
+  readonly ip?: string;
+  readonly at?: string;
 }
 
 export function addExplainCommand(program: Command, context: AdminContext): void {
@@ -21,15 +25,16 @@ export function addExplainCommand(program: Command, context: AdminContext): void
     .argument('<url>', 'the short link')
     .requiredOption('--user-agent <text>', "the visitor's user agent")
     .option('--language <text>', 'the Accept-Language header')
+    .option('--country <code>', 'the country of the address, such as DE, for rules by country')
+    .option('--ip <address>', 'the address, for variants')
+    .option('--at <time>', 'the time of the visit in ISO 8601 (default: now)')
     .option('--installed', 'the app is on the device')
     .option('--no-installed', 'the app is not on the device')
-    .action(async (url: string, { userAgent, language, installed }: ExplainOptions) => {
-      const visit = {
-        user_agent: userAgent,
-        ...(language === undefined ? {} : { language }),
-        ...(installed === undefined ? {} : { installed }),
-      };
-      for (const line of await explainUrl(context.parts(), url, visit)) context.print(line);
+    .action(async (url: string, { userAgent, at, ...others }: ExplainOptions) => {
+      if (at !== undefined && !isStorableTime(at)) throw new AdminError(`${at} is not a time: write 2026-01-31T09:00Z`);
+      const parts = context.parts();
+      const nowMs = at === undefined ? parts.clock() : Date.parse(at);
+      for (const line of await explainUrl(parts, url, { user_agent: userAgent, ...others }, nowMs)) context.print(line);
     });
 }
 
@@ -38,9 +43,10 @@ const linkOfUrl = `SELECT h.link_id AS id, a.organization_id FROM apps a CROSS J
 
 /** @throws AdminError if there is no such link. */
 async function explainUrl(
-  { db, clock }: AdminParts,
+  { db }: AdminParts,
   address: string,
   visit: Parameters<typeof explainLink>[1],
+  nowMs: number,
 ): Promise<string[]> {
   const text = /^https?:\/\//i.test(address) ? address : `https://${address}`;
   if (!URL.canParse(text)) throw new AdminError(`${address} is not a URL`);
@@ -55,11 +61,6 @@ async function explainUrl(
     : null;
   if (explained === null) throw new AdminError(`there is no link ${hostname}${pathname}: it is answered with 404`);
   const shortUrl = (host: string, code: string) => `https://${host}${pathOfCode(code)}`;
-  const { status, headers, sentences } = explainLink(
-    explained,
-    { ...visit, query: search.slice(1) },
-    clock(),
-    shortUrl,
-  );
+  const { status, headers, sentences } = explainLink(explained, { ...visit, query: search.slice(1) }, nowMs, shortUrl);
   return [...sentences, '', `HTTP ${status}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)];
 }

@@ -6,7 +6,8 @@ import { apiKeyPreview, newKey } from '#common/api-key.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import type { KeyScope } from '#common/http/route.ts';
 import { newId } from '#common/ids.ts';
-import { isStorableTime, nullable } from '#common/links/link-fields.ts';
+import { nullable } from '#common/links/link-fields.ts';
+import { isStorableTime } from '#common/storable-time.ts';
 import { allApps, type TenantQueries } from '#common/stores/tenancy.ts';
 import {
   newServerKeySchema,

@@ -7,14 +7,8 @@ import type { Clock } from '#common/clock.ts';
 import { type FieldError, invalid, notFound, Rejection, statusOf } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { linkExample } from '#common/links/link.ts';
-import {
-  isStorableTime,
-  linkFaults,
-  linkFieldNames,
-  sharedChangesBody,
-  storedValue,
-  TAGS_MAX,
-} from '#common/links/link-fields.ts';
+import { linkFaults, linkFieldNames, sharedChangesBody, storedValue, TAGS_MAX } from '#common/links/link-fields.ts';
+import { isStorableTime } from '#common/storable-time.ts';
 import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
 import { matchingIds } from './selection.ts';
 

@@ -56,6 +56,7 @@ test('a batch answers for each link in order: created as if alone, or why not', 
     title: '',
     archived: true,
     tap_page: 'mobile',
+    rules: [{ language: ['de'], url: 'https://de.example.com/x' }],
   };
   const { status, body } = await create([
     full,

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
+import { openCountryDatabase } from '#common/country-database.ts';
 import { userAgentCorpus } from '#common/testing/user-agent-corpus.ts';
 import { TestEdge } from '#redirector/testing/running-edge.ts';
 
@@ -9,7 +10,8 @@ let owner: Member;
 
 beforeAll(async () => {
   api = await apiForTest();
-  edge = await TestEdge.start({ redis: api.redisServer.url, postgres: api.databaseUrl });
+  const servers = { redis: api.redisServer.url, postgres: api.databaseUrl };
+  edge = await TestEdge.start(servers, { trustedProxies: ['127.0.0.1'] });
   owner = await api.member();
 });
 afterAll(async () => {
@@ -69,16 +71,29 @@ async function linksOf(app: string): Promise<{ id: string; url: string }[]> {
   return found;
 }
 
+interface ComparedVisit {
+  user_agent: string;
+  accept: string;
+  query?: string;
+  ip?: string;
+  language?: string;
+}
+
 /** The real answer to the visit has everything of its explanation. */
 async function compare(
   url: string,
-  { user_agent, accept, query }: { user_agent: string; accept: string; query?: string },
+  { user_agent, accept, query, ip, language }: ComparedVisit,
   // biome-ignore lint/suspicious/noExplicitAny: the explanation under test
   body: any,
 ): Promise<void> {
   const { host, pathname } = new URL(url);
   const path = query === undefined ? pathname : `${pathname}?${query}`;
-  const answer = await edge.get(host, path, { accept, ...(user_agent === '' ? {} : { 'user-agent': user_agent }) });
+  const answer = await edge.get(host, path, {
+    accept,
+    ...(user_agent === '' ? {} : { 'user-agent': user_agent }),
+    ...(ip === undefined ? {} : { 'x-forwarded-for': ip }),
+    ...(language === undefined ? {} : { 'accept-language': language }),
+  });
   const where = `${user_agent} ${accept} ${path}: ${body.rule}`;
   expect([answer.status, where]).toEqual([body.status, where]);
   for (const [name, value] of Object.entries<string>(body.headers))
@@ -119,6 +134,64 @@ const outcomesOf: Readonly<Record<string, string[]>> = {
 
 const iphone =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4 Mobile/15E148 Safari/604.1';
+
+const pixel =
+  'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36';
+const variants = ['a', 'b', 'c'].map((name) => ({ url: `https://${name}.example/`, percent: 30 }));
+const rules = [
+  {
+    platform: ['android'],
+    os_version_min: '13',
+    language: ['de'],
+    url: 'https://play.google.com/store/apps/details?id=x',
+  },
+  { country: ['US'], browser: ['safari'], url: 'https://us.example/' },
+  { before: past, url: 'https://past.example/' },
+  { country: ['US', 'DE'], variants },
+  {
+    weekdays: ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'],
+    timezone: 'Europe/Berlin',
+    platform: ['ios'],
+    variants,
+  },
+];
+
+test('links with rules are explained as the redirector answers, and no answer may be kept for another visitor', async () => {
+  const made = await owner.call('POST', '/apps', { name: 'Ruled', ...apps['tapped'] });
+  const { body: link } = await owner.call('POST', '/links', { app_id: made.body.id, path: '/a', rules });
+  expect(link.rules).toEqual(rules);
+  const countries = openCountryDatabase('');
+  const seen = new Set<string>();
+  for (const ip of ['8.8.8.8', '91.1.2.3', '91.1.2.4', '91.1.2.5', '202.12.27.33', '2001:4860:4860::8888'])
+    for (const user_agent of [iphone, pixel, 'curl/8.5.0'])
+      for (const language of ['de-AT', 'en']) {
+        const visit = { user_agent, accept: browser, ip, language };
+        const asked = { ...visit, country: countries.countryOf(ip) };
+        const { body } = await owner.call('POST', `/links/${link.id}/explain`, asked);
+        expect(body.headers['Cache-Control'], JSON.stringify(body)).toBe('private, no-store');
+        await compare(link.url, visit, body);
+        seen.add(String(body.rule_index));
+      }
+  // Which variant an address has depends on the link's id.
+  expect([...seen]).toEqual(expect.arrayContaining(['0', '1', '3', 'null']));
+});
+
+test('an explanation names the rule that decides, and why the ones before it do not', async () => {
+  const at = '2026-11-22T12:00:00Z';
+  const { rule, rule_index, variant, rules_passed_over, sentences, location } = await explained(
+    {},
+    { rules: [{ after: '2026-11-22T12:00:01Z', url: 'https://later.example/' }, ...rules] },
+    { user_agent: iphone, at, ip: '192.0.2.7', country: 'FR' },
+  );
+  expect([rule, rule_index]).toEqual(['link.rules', 5]);
+  expect(location).toBe(variants[variant]?.url);
+  expect(rules_passed_over.map(({ condition }: { condition: string }) => condition)).toEqual([
+    ...['after', 'platform', 'country', 'before', 'country'],
+  ]);
+  const text = sentences.join('\n');
+  expect(text).toContain('rules[0] is passed over: its after does not hold.');
+  expect(text).toContain(`All conditions of rules[5] hold, so it decides, with its variants[${variant}]`);
+});
 
 async function explained(app: object, link: object, visit: object) {
   const made = await owner.call('POST', '/apps', { name: 'Explained', ...app });

@@ -5,12 +5,18 @@ import { type ExplainedRule, explainLink, type LinkExplanation, PLACEHOLDER_CLIC
 import { route } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { linkExample } from '#common/links/link.ts';
+import type { RuleCondition } from '#common/redirect/compiled-rules.ts';
+import { isStorableTime } from '#common/storable-time.ts';
 import { linkParams } from './read.ts';
 
 const rules: readonly ExplainedRule[] = [
   ...(['link.ios_url', 'link.android_url', 'link.fallback_url', 'app.fallback_url'] as const),
   ...(['app.ios.app_store_id', 'app.android.package_name', 'link.expired_url', 'link.expires_at'] as const),
-  ...(['link.archived', 'link.og', 'host_not_verified', 'none'] as const),
+  ...(['link.archived', 'link.og', 'link.rules', 'host_not_verified', 'none'] as const),
+];
+const conditions: readonly RuleCondition[] = [
+  ...(['country', 'platform', 'os_version_min', 'os_version_max', 'browser', 'language'] as const),
+  ...(['after', 'before', 'weekdays', 'variants'] as const),
 ];
 const outcomes: readonly LinkExplanation['outcome'][] = [
   ...(['redirect', 'tap_page', 'preview', 'expired', 'gone', 'not_found'] as const),
@@ -27,7 +33,21 @@ const body = Type.Object(
   {
     user_agent: Type.String({ maxLength: 2_048, description: 'Of the visitor. Empty: a visitor who sends none.' }),
     language: Type.Optional(Type.String({ maxLength: 256, description: 'The Accept-Language header.' })),
-    country: Type.Optional(Type.String({ maxLength: 64, description: 'It changes nothing, and the answer says so.' })),
+    country: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: 'Of the address, as ISO 3166 alpha-2, for links with rules by country. It is not looked up.',
+      }),
+    ),
+    ip: Type.Optional(
+      Type.String({
+        anyOf: [{ format: 'ipv4' }, { format: 'ipv6' }],
+        description: 'The address, for links with variants: address and user agent choose one.',
+      }),
+    ),
+    at: Type.Optional(
+      Type.String({ format: 'date-time', description: 'The time of the visit, from 1970 to 9999. Default: now.' }),
+    ),
     installed: Type.Optional(Type.Boolean({ description: 'Whether the app is on the device.' })),
     accept: Type.Optional(
       Type.String({ maxLength: 256, description: 'The Accept header; default: that of a browser.' }),
@@ -50,6 +70,12 @@ const explanation = Type.Object(
     is_bot: Type.Boolean(),
     outcome: choiceOf(outcomes, 'What the visitor gets.'),
     rule: choiceOf(rules, 'The field that decides.'),
+    rule_index: Type.Union([Type.Integer(), Type.Null()], { description: 'The one of the link’s rules that decides.' }),
+    variant: Type.Union([Type.Integer(), Type.Null()], { description: 'The one of its variants.' }),
+    rules_passed_over: Type.Array(
+      Type.Object({ index: Type.Integer(), condition: choiceOf(conditions, 'The first that does not hold.') }),
+      { description: 'The rules before it.' },
+    ),
     status: Type.Integer(),
     location: Type.Union([Type.String(), Type.Null()], {
       description: `Where the visitor is sent. ${PLACEHOLDER_CLICK_ID} stands for the id that a real click gets.`,
@@ -86,6 +112,8 @@ export const explainLinkRoute = route({
     'Decided by the code of the redirector itself, for a visit that does not happen: nothing is recorded. A changed link is explained as it is now; redirectors follow within a second.',
   params: linkParams,
   body,
+  bodyFaults: ({ at }) =>
+    typeof at === 'string' && !isStorableTime(at) ? [{ field: 'at', message: 'must be a time from 1970 to 9999' }] : [],
   bodyExample: {
     user_agent: 'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 Chrome/126.0 Mobile Safari/537.36',
     installed: false,
@@ -100,6 +128,9 @@ export const explainLinkRoute = route({
         is_bot: false,
         outcome: 'redirect',
         rule: 'link.fallback_url',
+        rule_index: null,
+        variant: null,
+        rules_passed_over: [{ index: 0, condition: 'country' }],
         status: 302,
         location: 'https://www.example.com/sale?utm_source=newsletter',
         headers: {
@@ -120,6 +151,7 @@ export const explainLinkRoute = route({
         absent(tenant, 'link', params.id),
     );
     if (explained instanceof Rejection) return explained;
-    return { status: 200, body: explainLink(explained, visit, clock(), shortUrl) };
+    const nowMs = visit.at === undefined ? clock() : Date.parse(visit.at);
+    return { status: 200, body: explainLink(explained, visit, nowMs, shortUrl) };
   },
 });

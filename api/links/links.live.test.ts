@@ -42,6 +42,10 @@ const everything = {
   expires_at: '2030-01-02T03:04:05.678Z',
   expired_url: 'https://www.example.com/over',
   tap_page: 'mobile',
+  rules: [
+    { country: ['DE', 'AT'], platform: ['ios'], os_version_min: '17.4', url: 'https://de.example.com/x' },
+    { variants: [{ url: 'https://a.example.com/', percent: 50 }] },
+  ],
 };
 
 async function newLink(fields: object = {}, member = owner) {
@@ -117,6 +121,8 @@ const wrong: [string, Record<string, unknown>, string][] = [
   ['a long campaign', { campaign: 'x'.repeat(256) }, 'campaign'],
   ['a tap page on Android alone', { tap_page: 'android' }, 'tap_page'],
   ['an empty tap page', { tap_page: '' }, 'tap_page'],
+  ['a rule without a destination', { rules: [{ country: ['DE'] }] }, 'rules[0].url'],
+  ['a rule with a small country', { rules: [{ country: ['de'], url: 'https://x.example/' }] }, 'rules[0].country[0]'],
   ['an unknown field', { sort_code: 'abc' }, 'sort_code'],
   ['a field that is not writable', { source: 'sdk' }, 'source'],
 ];
@@ -225,6 +231,7 @@ test('an update changes the given fields, clears null ones, and leaves the rest'
     short_code: 'renamed-1',
     utm_term: 'boots',
     tap_page: null,
+    rules: [],
   });
   expect(changed.status).toBe(200);
   const { updated_at, ...rest } = changed.body;
@@ -240,6 +247,7 @@ test('an update changes the given fields, clears null ones, and leaves the rest'
     url: `https://${host}/renamed-1`,
     utm_term: 'boots',
     tap_page: null,
+    rules: null,
   });
   expect(updated_at >= link.updated_at).toBe(true);
   expect((await owner.call('GET', `/links/${link.id}`)).body).toEqual(changed.body);

@@ -6,7 +6,8 @@ import { route } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
-import { isStorableTime, nullable } from '#common/links/link-fields.ts';
+import { nullable } from '#common/links/link-fields.ts';
+import { isStorableTime } from '#common/storable-time.ts';
 import { cursorOf, readCursor } from './cursor.ts';
 import { linksByClicks, timedPage } from './selection.ts';
 

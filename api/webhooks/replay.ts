@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { route } from '#api/route.ts';
 import { invalid, notFound } from '#common/http/rejection.ts';
-import { isStorableTime } from '#common/links/link-fields.ts';
+import { isStorableTime } from '#common/storable-time.ts';
 import { endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
 

@@ -3,6 +3,7 @@
  * are the redirector's own.
  */
 import { ClickHouse } from '#clickhouse/client.ts';
+import { openCountryDatabase } from '#common/country-database.ts';
 import { newId } from '#common/ids.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { Devices } from '#common/redirect/device.ts';
@@ -12,7 +13,6 @@ import { Attribution } from '#ingest/attribution/attribution.ts';
 import { ClickHouseRecords } from '#ingest/attribution/clickhouse-records.ts';
 import { InstallLookup } from '#ingest/attribution/install-lookup.ts';
 import { BatchFormer } from '#ingest/batch-former.ts';
-import { openCountryDatabase } from '#ingest/country-database.ts';
 import { Enrichment } from '#ingest/enrichment.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
 import { Visitors } from '#ingest/visitors.ts';

@@ -2,6 +2,8 @@
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import { utmFrom } from '#common/campaign-fields.ts';
 import type { FieldError } from '#common/http/rejection.ts';
+import { isStorableTime, storableTimes } from '#common/storable-time.ts';
+import { rulesFaults, rulesSchema } from './link-rule.ts';
 import { isReservedCode } from './short-code.ts';
 import { type TapPageMode, tapPageModes } from './tap-page.ts';
 import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
@@ -77,6 +79,7 @@ export const linkFields = {
     enum: [...tapPageModes, null],
     description: 'Platforms on which a page with a button is shown before the store. null: use the app’s setting.',
   }),
+  rules: rulesSchema,
 };
 
 type Optional<P> = { [K in keyof P]: P[K] extends TSchema ? ReturnType<typeof Type.Optional<P[K]>> : never };
@@ -140,8 +143,8 @@ const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'ex
 
 /** What the schemas of links can't express. Accepts any object; wrong types are reported by the schema. */
 export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): FieldError[] {
-  const { path, short_code, data, expires_at } = link;
-  const faults: FieldError[] = urlFaults(link, addresses);
+  const { path, short_code, data, expires_at, rules } = link;
+  const faults: FieldError[] = [...urlFaults(link, addresses), ...rulesFaults(rules)];
   // In characters, as the schema counts them: an unpaired surrogate is none.
   if (typeof path === 'string' && [...storedPath(path)].length > PATH_CHARACTERS_MAX) {
     faults.push({ field: 'path', message: `must have at most ${PATH_CHARACTERS_MAX} characters with its leading /` });
@@ -155,7 +158,7 @@ export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): F
   const infinite = infiniteNumber(data, 'data');
   if (infinite !== null) faults.push({ field: infinite, message: 'is a number too large to be stored' });
   if (typeof expires_at === 'string' && !isStorableTime(expires_at)) {
-    faults.push({ field: 'expires_at', message: 'must be a time in ISO 8601 with its time zone, from 1970 to 9999' });
+    faults.push({ field: 'expires_at', message: storableTimes });
   }
   return faults;
 }
@@ -192,12 +195,6 @@ function infiniteNumber(value: unknown, at: string): string | null {
   return null;
 }
 
-/** Whether every store can hold the time unchanged. Its parts are joined by a T: a space is another format. */
-export function isStorableTime(text: string): boolean {
-  const ms = /\s/.test(text) ? Number.NaN : Date.parse(text);
-  return ms >= Date.UTC(1970, 0, 1) && ms < Date.UTC(10_000, 0, 1);
-}
-
 function storedPath(given: string): string {
   return given.startsWith('/') ? given : `/${given}`;
 }
@@ -211,6 +208,8 @@ export function storedValue(name: LinkFieldName, value: unknown): unknown {
       return JSON.stringify(value ?? {});
     case 'tags':
       return value ?? [];
+    case 'rules':
+      return Array.isArray(value) && value.length > 0 ? JSON.stringify(value) : null;
     case 'expires_at':
       return typeof value === 'string' ? new Date(value) : null;
     default:

@@ -25,6 +25,7 @@ const link: fc.Arbitrary<LinkSnapshot> = fc.record({
   expires_at: fc.option(fc.nat()),
   expired_url: text,
   tap_page: fc.constantFrom('off', 'ios', 'mobile', null),
+  rules: fc.constantFrom(null, [{ country: ['DE'], url: 'https://de.example/' }]),
 });
 
 test('a link that is encoded for Redis and decoded again is the same, field by field', () => {
@@ -43,8 +44,16 @@ test('invalid snapshots are ignored: broken JSON, another shape, another number 
 });
 
 test('snapshots written by a version without tap pages are read, and show none', () => {
-  const now: unknown[] = JSON.parse(encodeLink({ ...fc.sample(link, 1)[0], tap_page: 'ios' } as LinkSnapshot));
+  const now: unknown[] = JSON.parse(
+    encodeLink({ ...fc.sample(link, 1)[0], tap_page: 'ios', rules: null } as LinkSnapshot),
+  );
   expect(decodeLink(JSON.stringify(now))?.tap_page).toBe('ios');
   expect(decodeLink(JSON.stringify(now.slice(0, 19)))).toMatchObject({ tap_page: null });
   expect(decodeApp('{"id":"app_1","organization_id":"org_1"}')).toMatchObject({ tap_page: 'off' });
+});
+
+test('the snapshot of a link without rules is read by versions without rules, and that of one with rules is not', () => {
+  const lengthOf = (rules: LinkSnapshot['rules']) =>
+    JSON.parse(encodeLink({ ...fc.sample(link, 1)[0], rules } as LinkSnapshot)).length;
+  expect([lengthOf(null), lengthOf([])]).toEqual([20, 21]);
 });

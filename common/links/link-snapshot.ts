@@ -5,6 +5,7 @@
 import { UTM_FIELDS, type UtmField } from '#common/campaign-fields.ts';
 import { isObject } from '#common/json-object.ts';
 import { type PrivacyMode, privacyModes } from '#common/log/record.ts';
+import type { LinkRule } from './link-rule.ts';
 import { type TapPageMode, tapPageModeOf } from './tap-page.ts';
 
 export interface LinkSnapshot extends Readonly<Record<UtmField, string | null>> {
@@ -25,6 +26,8 @@ export interface LinkSnapshot extends Readonly<Record<UtmField, string | null>> 
   readonly expired_url: string | null;
   /** Null uses the app's setting. */
   readonly tap_page: TapPageMode | null;
+  /** Where some visitors are led instead, in order. */
+  readonly rules: readonly LinkRule[] | null;
 }
 
 export interface LinkedApp {
@@ -71,7 +74,7 @@ function partsOf(key: string): [host: string, shortCode: string] {
 export const linkSnapshotColumns = `l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
        l.ios_url, l.android_url, l.fallback_url,
        l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
-       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page`;
+       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.rules`;
 const appsOfKeys = `unnest($1::text[], $2::text[]) AS k(host, code)
   JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL AND a.host_verified_at IS NOT NULL`;
 
@@ -187,10 +190,12 @@ export function encodeLink(link: LinkSnapshot): string {
     ...UTM_FIELDS.map((name) => link[name]),
     ...[link.og_title, link.og_description, link.og_image_url, link.expires_at, link.expired_url],
     link.tap_page,
+    // Left out without rules, so that redirectors of a version before rules can read it.
+    ...(link.rules === null ? [] : [link.rules]),
   ]);
 }
 
-const linkFields = 20;
+const linkFields = 21;
 /** Snapshots of versions without tap pages, which may run next to this one during an upgrade. */
 const linkFieldsMin = 19;
 
@@ -220,6 +225,7 @@ export function decodeLink(text: string): LinkSnapshot | undefined {
     expires_at: f[17],
     expired_url: f[18],
     tap_page: tapPageModeOf(f[19]),
+    rules: f[20] ?? null,
   };
 }
 

@@ -53,7 +53,7 @@ const gateway = [
 ] as const;
 const redirector = [
   ...(['EDGE_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL'] as const),
-  ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT'] as const),
+  ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT', 'GEOIP_DB'] as const),
   ...privacy,
   ...shortLinks,
   ...tls,

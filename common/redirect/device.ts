@@ -3,9 +3,12 @@
  * Everything else in the user agent is parsed later, in ingest, so that the visitor does not wait for it.
  */
 import { isbot } from 'isbot';
+import { type ClickPlatform, deviceOf } from '#common/click-device.ts';
 import { type DeviceFamily, familyOf } from '#common/device-family.ts';
 import { clickField, textName } from '#common/log/click-line.ts';
 import { clickTextMax, cut } from '#common/log/record.ts';
+import { readUserAgent } from '#common/user-agent.ts';
+import { mixed } from './even-hash.ts';
 import { inOnePiece } from './one-piece.ts';
 
 export type Platform = DeviceFamily;
@@ -18,6 +21,21 @@ export interface VisitorDevice {
   readonly json: string;
   /** Whether its user agent is a program's; null until first needed. */
   isBot: boolean | null;
+  /** Null until a rule of a link first needs them. */
+  details: DeviceDetails | null;
+}
+
+/** What the rules of links ask of a device. */
+export interface DeviceDetails {
+  readonly platform: ClickPlatform;
+  /** As in statistics, in lower case. */
+  readonly browser: string;
+  /** Numbers from the left; empty if unknown. */
+  readonly os_version: readonly number[];
+  /** If the version is unknown: it is this one or a later one. */
+  readonly os_version_min: readonly number[];
+  /** Of the user agent. */
+  readonly hash: number;
 }
 
 /**
@@ -72,7 +90,20 @@ export function visitorDeviceOf(userAgent: string): VisitorDevice {
     isPreviewCrawler: previewCrawler.test(userAgent),
     json: inOnePiece(clickField('user_agent', userAgent) + textName('ip')),
     isBot: null,
+    details: null,
   };
+}
+
+/** Parsing costs more than a redirect, so it happens only for links with rules that need it, once per user agent. */
+export function detailsOf(device: VisitorDevice, userAgent: string): DeviceDetails {
+  device.details ??= parsedDetails(cut(userAgent, clickTextMax.user_agent));
+  return device.details;
+}
+
+function parsedDetails(userAgent: string): DeviceDetails {
+  const { platform, browser } = deviceOf(userAgent);
+  const { os_version, os_version_min } = readUserAgent(userAgent);
+  return { platform, browser: browser.toLowerCase(), os_version, os_version_min, hash: mixed(0, userAgent) };
 }
 
 /** As ingest classifies it. Only on demand: most links do not need it, and it costs more than a redirect. */
@@ -85,7 +116,7 @@ export function isBot(device: VisitorDevice, userAgent: string): boolean {
 const devicesMax = 20_000;
 const bytesMax = 33_554_432;
 /** At worst two-byte characters for the key, the record's ASCII, and the objects around them. */
-const bytesOf = (userAgent: string, device: VisitorDevice) => 2 * userAgent.length + device.json.length + 300;
+const bytesOf = (userAgent: string, device: VisitorDevice) => 2 * userAgent.length + device.json.length + 600;
 
 /** Devices by user agent. */
 export class Devices {

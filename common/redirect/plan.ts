@@ -13,6 +13,7 @@ import {
   triggerJson,
 } from '#common/log/click-line.ts';
 import type { Click } from '#common/log/record.ts';
+import { CompiledRules, type Countries, type RuleCondition, RuledVisit, type RuleTarget } from './compiled-rules.ts';
 import {
   type Destination,
   type DestinationRule,
@@ -35,6 +36,7 @@ export type RedirectRule =
   | 'link.expires_at'
   | 'link.expired_url'
   | 'link.og'
+  | 'link.rules'
   | 'none';
 
 export type RedirectDecision = { readonly rule: RedirectRule } & (
@@ -43,6 +45,8 @@ export type RedirectDecision = { readonly rule: RedirectRule } & (
       readonly destination: Destination;
       /** The page before the destination, for people in a browser. */
       readonly tap: TapPage | null;
+      /** Of the link's rules; null if none decided. */
+      readonly target: RuleTarget | null;
     }
   | { readonly kind: 'preview'; readonly html: string }
   | { readonly kind: 'not_found' }
@@ -71,6 +75,9 @@ function timeText(ms: number): string {
   return timeJson;
 }
 
+/** Of a visitor, as far as a decision depends on it. */
+export type DecidedVisitor = Pick<Visitor, 'ip' | 'user_agent' | 'language'>;
+
 const archived: RedirectDecision = { kind: 'not_found', rule: 'link.archived' };
 const leadsNowhere: RedirectDecision = { kind: 'not_found', rule: 'none' };
 const gone: RedirectDecision = { kind: 'gone', rule: 'link.expires_at' };
@@ -86,6 +93,9 @@ export class LinkPlan {
   #onIos: RedirectDecision | undefined;
   #onAndroid: RedirectDecision | undefined;
   #onOther: RedirectDecision | undefined;
+  /** Null without rules; undefined until the first visitor. */
+  #rules: CompiledRules | null | undefined;
+  #byTarget: Map<RuleTarget, Partial<Record<Platform, RedirectDecision | null>>> | undefined;
   readonly #expiresMs: number;
   readonly #preview: RedirectDecision | null;
 
@@ -105,6 +115,7 @@ export class LinkPlan {
     this.#isArchived = link.archived;
     this.#expiresMs = link.expires_at ?? Number.POSITIVE_INFINITY;
     this.#preview = hasPreview(link) ? { kind: 'preview', rule: 'link.og', html: previewPage(link, app) } : null;
+    this.#rules = link.rules === null ? null : undefined;
   }
 
   /** Prepares the plan for repeated use, which makes each use cheaper. */
@@ -113,10 +124,15 @@ export class LinkPlan {
     return this;
   }
 
-  decide(device: VisitorDevice, nowMs: number): RedirectDecision {
+  /** @param countries of addresses; only rules with countries ask it. */
+  decide(device: VisitorDevice, visitor: DecidedVisitor, nowMs: number, countries: Countries): RedirectDecision {
     if (this.#isArchived) return archived;
     if (nowMs >= this.#expiresMs) return this.#expired();
     if (device.isPreviewCrawler && this.#preview !== null) return this.#preview;
+    if (this.#rules !== null) {
+      const decision = this.#byRules(device, new RuledVisit(device, visitor, nowMs, countries));
+      if (decision !== null) return decision;
+    }
     switch (device.platform) {
       case 'ios':
         this.#onIos ??= this.#decisionOn('ios');
@@ -130,17 +146,58 @@ export class LinkPlan {
     }
   }
 
+  /** For each rule up to the one that decides: the condition that does not hold, or null. */
+  explainRules(device: VisitorDevice, visitor: DecidedVisitor, nowMs: number, countries: Countries) {
+    const visit = new RuledVisit(device, visitor, nowMs, countries);
+    return this.#compiledRules()?.explain(visit) ?? ([] satisfies RuleCondition[]);
+  }
+
+  #compiledRules(): CompiledRules | null {
+    const { id, rules } = this.link;
+    if (this.#rules === undefined) this.#rules = rules === null ? null : new CompiledRules(id, rules);
+    return this.#rules;
+  }
+
+  /** Null if no rule holds. */
+  #byRules(device: VisitorDevice, visit: RuledVisit): RedirectDecision | null {
+    const target = this.#compiledRules()?.choose(visit) ?? null;
+    if (target === null) return null;
+    this.#byTarget ??= new Map();
+    let decisions = this.#byTarget.get(target);
+    if (decisions === undefined) {
+      decisions = {};
+      this.#byTarget.set(target, decisions);
+    }
+    const { platform } = device;
+    let decision = decisions[platform];
+    if (decision === undefined) {
+      const destination = webDestination(target.url, this.#utm);
+      decision = destination && this.#redirect('link.rules', destination, platform, target);
+      decisions[platform] = decision;
+    }
+    return decision;
+  }
+
   #expired(): RedirectDecision {
     const destination = expiredDestinationOf(this.link);
-    return destination === null ? gone : { kind: 'expired', rule: 'link.expired_url', destination, tap: null };
+    if (destination === null) return gone;
+    return { kind: 'expired', rule: 'link.expired_url', destination, tap: null, target: null };
   }
 
   #decisionOn(platform: Platform): RedirectDecision {
     const found = destinationOf(this.link, this.app, platform);
     if (found === null) return leadsNowhere;
-    const { rule, destination } = found;
+    return this.#redirect(found.rule, found.destination, platform, null);
+  }
+
+  #redirect(
+    rule: RedirectRule,
+    destination: Destination,
+    platform: Platform,
+    target: RuleTarget | null,
+  ): RedirectDecision {
     const tap = platform === 'other' ? null : TapPage.of(this.link, this.app, platform, destination);
-    return { kind: 'redirect', rule, destination, tap };
+    return { kind: 'redirect', rule, destination, tap, target };
   }
 
   /** The record of a visit, as `clickJson` writes it. */

@@ -25,7 +25,12 @@ const app: LinkedApp = {
 };
 
 function pageOf(link: Partial<LinkSnapshot>, userAgent: string, of: Partial<LinkedApp> = {}): TapPage | null {
-  const decision = new LinkPlan({ ...app, ...of }, { ...testLink, ...link }).decide(visitorDeviceOf(userAgent), 1);
+  const decision = new LinkPlan({ ...app, ...of }, { ...testLink, ...link }).decide(
+    visitorDeviceOf(userAgent),
+    { ip: '', language: '', user_agent: userAgent },
+    1,
+    { countryOf: () => '' },
+  );
   return decision.kind === 'redirect' ? decision.tap : null;
 }
 

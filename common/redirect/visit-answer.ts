@@ -2,6 +2,7 @@
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { type AnswerHeaders, pageHeaders, refusalHeaders } from './answer-headers.ts';
+import type { Countries, RuleCondition, RuleTarget } from './compiled-rules.ts';
 import { redirectOf } from './destination.ts';
 import { isBot, type VisitorDevice, visitorDeviceOf } from './device.ts';
 import { type PageReason, refusals } from './page.ts';
@@ -19,6 +20,9 @@ export interface ImaginedVisit {
   readonly accept: string;
   /** The Accept-Language header. */
   readonly language: string;
+  readonly ip: string;
+  /** Of the address; empty if unknown. */
+  readonly country: string;
   /** Without its question mark. */
   readonly query: string;
   /** Stands for the id of the click that the visit would be. */
@@ -30,6 +34,10 @@ export interface VisitAnswer {
   readonly isBot: boolean;
   readonly outcome: RedirectDecision['kind'] | 'tap_page';
   readonly rule: RedirectRule;
+  /** The rule of the link that decides; null if none does. */
+  readonly target: RuleTarget | null;
+  /** For each rule of the link up to that one: the condition that does not hold, or null. Empty if rules are not asked. */
+  readonly ruleConditions: readonly (RuleCondition | null)[];
   readonly status: number;
   readonly headers: AnswerHeaders;
 }
@@ -42,9 +50,16 @@ export function imaginedAnswer(
   shortUrl: ShortUrl,
 ): VisitAnswer {
   const device = visitorDeviceOf(visit.user_agent);
-  const decision = new LinkPlan(app, link).decide(device, nowMs);
+  const countries: Countries = { countryOf: () => visit.country };
+  const plan = new LinkPlan(app, link);
+  const decision = plan.decide(device, visit, nowMs, countries);
   const { rule } = decision;
-  const about = { device, isBot: isBot(device, visit.user_agent), rule };
+  const asksRules = decision.kind === 'redirect' || rule === 'none';
+  const about = {
+    ...{ device, isBot: isBot(device, visit.user_agent), rule },
+    target: decision.kind === 'redirect' ? decision.target : null,
+    ruleConditions: asksRules ? plan.explainRules(device, visit, nowMs, countries) : [],
+  };
   switch (decision.kind) {
     case 'not_found':
     case 'gone':

@@ -29,3 +29,26 @@ export function wantsJson(accept: string): boolean {
   }
   return json > page || (json > 0 && json === page && isJsonFirst);
 }
+
+/** More than any browser sends. */
+const rangesMax = 20;
+
+/** The language that an Accept-Language header prefers most; of equal ones the first. Empty if there is none. */
+export function preferredLanguage(accepted: string): string {
+  const comma = accepted.indexOf(',');
+  const first = comma === -1 ? accepted : accepted.slice(0, comma);
+  // Browsers send the preferred one first and without a weight.
+  if (!first.includes(';')) return tagOf(first);
+  let [best, bestWeight] = ['', 0];
+  for (const range of accepted.split(',', rangesMax)) {
+    const [tag = '', ...parameters] = range.split(';').map((part) => part.trim());
+    const weight = Number(parameters.find((one) => one.startsWith('q='))?.slice(2) ?? 1);
+    if (weight > bestWeight) [best, bestWeight] = [tagOf(tag), weight];
+  }
+  return best;
+}
+
+function tagOf(text: string): string {
+  const tag = text.trim();
+  return tag === '*' ? '' : tag;
+}

@@ -32,4 +32,5 @@ export const testLink: LinkSnapshot = {
   expires_at: null,
   expired_url: null,
   tap_page: null,
+  rules: null,
 };

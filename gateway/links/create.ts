@@ -2,6 +2,7 @@ import { forbidden, invalid, invalidFields } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import { createLink } from '#common/links/link-creation.ts';
 import { linkFaults, newSdkLinkBody } from '#common/links/link-fields.ts';
+import { ruleDestinations } from '#common/links/link-rule.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 import { sdkRoute } from '#gateway/deps.ts';
 
@@ -33,8 +34,11 @@ export const createSdkLink = sdkRoute({
       return forbidden('This app does not allow links to be created with its API key.', 'sdk_links_off');
     if (body.app_id !== undefined && body.app_id !== app.app_id)
       return forbidden('The API key belongs to another app.');
-    const elsewhere = destinations.filter((name) => !isAllowed(body[name], app.allowed_destination_hosts));
-    if (elsewhere.length > 0) return invalidFields(elsewhere.map((field) => ({ field, message: foreignHost })));
+    const given = destinations.map((field) => ({ field, url: body[field] }));
+    const elsewhere = [...given, ...ruleDestinations(body.rules)].filter(
+      ({ url }) => !isAllowed(url, app.allowed_destination_hosts),
+    );
+    if (elsewhere.length > 0) return invalidFields(elsewhere.map(({ field }) => ({ field, message: foreignHost })));
     if (typeof body.external_id === 'string') {
       const known = await byExternalId(tenancy, app, body.external_id);
       if (known) return { status: 200, body: linkAnswer(known, shortUrl) };

@@ -436,6 +436,22 @@ test('of two equally likely links at one address, the signals of their tap pages
   });
 });
 
+test('a link from an SDK leads only to hosts that the app allows, by its rules too', async () => {
+  const app = await edge.app({}, ['example.com']);
+  const inside = { url: 'https://example.com/' };
+  const outside = { url: 'https://evil.example/' };
+  const create = async (rules: object[]) => {
+    const { status, body } = await edge.post('/sdk/links', app.key, { path: '/a', rules });
+    return [status, body.error?.details.field];
+  };
+  expect(await create([inside, outside])).toEqual([400, 'rules[1].url']);
+  expect(await create([{ variants: [inside, outside].map((one) => ({ ...one, percent: 50 })) }])).toEqual([
+    ...[400, 'rules[0].variants[1].url'],
+  ]);
+  expect(await create([{ ...inside, unknown: 1 }])).toEqual([400, 'rules[0].unknown']);
+  expect(await create([inside])).toEqual([201, undefined]);
+});
+
 test('an app whose sdk_links is false lets its key create no links, and do everything else', async () => {
   const app = await place({ sdk_links: false });
   const refused = await edge.post('/sdk/links', app.key, { path: '/a' });

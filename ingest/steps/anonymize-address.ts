@@ -1,8 +1,8 @@
 /** Columns of the IP address: as much of it as the app's privacy mode allows, and its country. */
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
+import type { CountryDatabase } from '#common/country-database.ts';
 import type { PrivacyMode } from '#common/log/record.ts';
-import type { CountryDatabase } from '#ingest/country-database.ts';
 import { normalizedIp, storedIp } from '#ingest/stored-address.ts';
 import type { Step } from './step.ts';
 

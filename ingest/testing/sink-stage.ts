@@ -1,6 +1,7 @@
 /** Owners of partitions for tests: the sink and its recovery on a real Postgres and ClickHouse, with frames that a test makes up. */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { columnsOf, rollups } from '#clickhouse/rollups.ts';
+import { openCountryDatabase } from '#common/country-database.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
@@ -14,7 +15,6 @@ import { ClickHouseLateStore } from '#ingest/attribution/late-store.ts';
 import { partsOfLearned } from '#ingest/attribution/learned-events.ts';
 import { BatchFormer } from '#ingest/batch-former.ts';
 import { ClickHouseStore } from '#ingest/clickhouse-store.ts';
-import { openCountryDatabase } from '#ingest/country-database.ts';
 import { Enrichment } from '#ingest/enrichment.ts';
 import { Erasures } from '#ingest/erasures.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';

@@ -22,6 +22,7 @@ import { Edge } from '#redirector/edge.ts';
 import { RedirectorServer } from '#redirector/server.ts';
 import { SignalBeacon } from '#redirector/signal-beacon.ts';
 import { SignalTokens } from '#redirector/signal-token.ts';
+import { VisitorCountries } from '#redirector/visitor-countries.ts';
 
 export interface Reply {
   readonly status: number;
@@ -87,7 +88,7 @@ export class Rows {
     const values: unknown[] = [id, this.organization_id, app_id, short_code, path, 'dashboard', now, now];
     for (const [name, value] of Object.entries(rest)) {
       names.push(name);
-      values.push(value);
+      values.push(name === 'rules' ? JSON.stringify(value) : value);
     }
     const places = values.map((_, n) => `$${n + 1}`).join(', ');
     await this.db.execute(`INSERT INTO links (${names.join(', ')}) VALUES (${places})`, values);
@@ -170,6 +171,9 @@ export class TestEdge {
       addresses: new AddressWriter('a key for tests that is long enough'),
       queryFilter: new QueryFilter(['token', 'password', 'email', 'code', 'signature']),
       shortUrl: shortUrlWith({ SHORT_LINK_SCHEME: 'https', SHORT_LINK_PORT: 0 }),
+      countries: new VisitorCountries('', (error) => {
+        throw error;
+      }),
     });
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { deviceOf } from '#common/click-device.ts';
 import { userAgentCorpus } from '#common/testing/user-agent-corpus.ts';
 import { readUserAgent } from '#common/user-agent.ts';
-import { deviceOf } from './detect-device.ts';
 
 const mac = 'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)';
 

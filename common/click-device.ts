@@ -1,0 +1,53 @@
+/** What a user agent says of a visitor's device, for statistics and for the rules of links: the same names in both. */
+import Bowser from 'bowser';
+import { isbot } from 'isbot';
+import { readUserAgent } from './user-agent.ts';
+
+export const clickPlatforms = ['ios', 'android', 'desktop', 'other'] as const;
+export type ClickPlatform = (typeof clickPlatforms)[number];
+
+export interface ClickDevice {
+  readonly platform: ClickPlatform;
+  readonly os: string;
+  readonly os_version: string;
+  readonly browser: string;
+  readonly device_model: string;
+  /** The agent names itself a crawler, a library or a tool. */
+  readonly isBot: boolean;
+}
+
+const desktopSystems = new Set(['Windows', 'macOS', 'Linux', 'Chrome OS', 'FreeBSD', 'OpenBSD', 'NetBSD']);
+const columnCharsMax = 64;
+
+/** Phones and tablets are read as matching reads them, desktops by the parser. */
+export function deviceOf(userAgent: string): ClickDevice {
+  const { browser, os, platform } = Bowser.parse(userAgent === '' ? ' ' : userAgent);
+  const facts = readUserAgent(userAgent);
+  const system = os.name ?? '';
+  const isBot = isbot(userAgent);
+  const name = facts.app ?? browser.name ?? '';
+  if (facts.family === 'other') {
+    return {
+      platform: desktopSystems.has(system) ? 'desktop' : 'other',
+      os: system.slice(0, columnCharsMax),
+      os_version: desktopVersion(system, os).slice(0, columnCharsMax),
+      browser: name.slice(0, columnCharsMax),
+      device_model: (platform.model ?? '').slice(0, columnCharsMax),
+      isBot,
+    };
+  }
+  return {
+    platform: facts.family,
+    os: facts.family === 'ios' ? 'iOS' : 'Android',
+    os_version: facts.os_version.join('.').slice(0, columnCharsMax),
+    browser: name.slice(0, columnCharsMax),
+    device_model: facts.device_model.slice(0, columnCharsMax),
+    isBot,
+  };
+}
+
+/** Browsers say 10.15 on every later macOS. */
+function desktopVersion(system: string, os: { version?: string; versionName?: string }): string {
+  if (system === 'macOS' && /^10\.15\b/.test(os.version ?? '')) return '';
+  return (system === 'Windows' ? os.versionName : os.version) ?? '';
+}
