@@ -188,8 +188,8 @@ async function passed(
     const isOwnAccount = ownAccount.test(route.path);
     if (!isOwnAccount) {
       if (known.length > 0 && memberships.length === 0) return { rejection: lacksTotp(), quota };
-      if (route.method !== 'GET' && !route.isRead && isViewerOnly(memberships))
-        return { rejection: onlyViewing(), quota };
+      const isWrite = route.method !== 'GET' && !route.isRead && !route.isForViewers;
+      if (isWrite && isViewerOnly(memberships)) return { rejection: onlyViewing(), quota };
     }
     const caller: UserCaller = { kind: 'user', user_id: claims.user_id, memberships, ...(session ? { session } : {}) };
     return { caller, quota };

@@ -14,7 +14,7 @@ export interface Operations {
   'POST /me/totp/disable': { params: {}; query: {}; body: { "totp_code": string }; answer: { "totp_enabled": false } };
   'GET /sessions': { params: {}; query: { "limit"?: number | undefined; "offset"?: number | undefined }; body: undefined; answer: { "data": (Login)[]; "pagination": Pagination } };
   'DELETE /sessions/{session_id}': { params: { "session_id": string }; query: {}; body: undefined; answer: { "id": string; "deleted": true } };
-  'POST /auth/invitations/look-up': { params: {}; query: {}; body: { "token": string }; answer: { "organization_name": string; "email": string; "role": "owner" | "member" | "viewer"; "has_account": boolean } };
+  'POST /auth/invitations/look-up': { params: {}; query: {}; body: { "token": string }; answer: { "organization_id": string; "organization_name": string; "email": string; "role": "owner" | "member" | "viewer"; "has_account": boolean } };
   'POST /auth/invitations/accept': { params: {}; query: {}; body: { "token": string; "name"?: string | undefined; "password": string }; answer: { "user_id": string; "organization_id": string; "role": "owner" | "member" | "viewer" } };
   'POST /me/invitations': { params: {}; query: {}; body: { "token": string }; answer: { "user_id": string; "organization_id": string; "role": "owner" | "member" | "viewer" } };
   'POST /me/password': { params: {}; query: {}; body: { "present_password": string; "new_password": string }; answer: { "changed": true; "tokens"?: TokenPair | undefined } };

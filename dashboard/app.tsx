@@ -1,9 +1,9 @@
 /** The login, or the screens behind it. */
 import { useQuery } from '@tanstack/react-query';
-import { Suspense, useEffect, useState } from 'react';
-import { Route, Switch } from 'wouter';
+import { type ComponentType, Suspense, useEffect, useState } from 'react';
+import { Route, Switch, useLocation } from 'wouter';
 import { ApiFailure, call } from './api.ts';
-import { MeContext } from './me.ts';
+import { type Me, MeContext } from './me.ts';
 import { Empty, Failure, Loading, Toasts } from './parts/feedback.tsx';
 import { ScreenBoundary, screen } from './parts/screen-boundary.tsx';
 import { Login } from './screens/login.tsx';
@@ -27,7 +27,13 @@ const Ltv = screen(async () => ({ default: (await import('./screens/ltv.tsx')).L
 const ServerKeys = screen(async () => ({ default: (await import('./screens/server-keys.tsx')).ServerKeys }));
 const Account = screen(async () => ({ default: (await import('./screens/account.tsx')).Account }));
 
+/** What the links of mails open, with a login or without one. */
+const doors: Readonly<Record<string, ComponentType<{ readonly me: Me | null }>>> = {
+  '/invitation': screen(async () => ({ default: (await import('./screens/invitation.tsx')).Invitation })),
+};
+
 export function App() {
+  const [path] = useLocation();
   const me = useQuery({
     queryKey: ['me'],
     queryFn: () =>
@@ -52,6 +58,16 @@ export function App() {
       </main>
     );
   }
+  const Door = doors[path];
+  if (Door) {
+    return (
+      <ScreenBoundary>
+        <Suspense fallback={<Waiting />}>
+          <Door me={me.data} />
+        </Suspense>
+      </ScreenBoundary>
+    );
+  }
   if (me.data === null) return <Login hasEnded={hadSession} />;
   return (
     <MeContext value={me.data}>
@@ -59,6 +75,11 @@ export function App() {
         <ScreenBoundary>
           <Suspense fallback={<Loading />}>
             <Switch>
+              {me.data.organizations.length === 0 && path !== '/account' ? (
+                <Route>
+                  <Empty title={t('organization.none')} text={t('organization.none_text')} />
+                </Route>
+              ) : null}
               <Route path="/" component={Overview} />
               <Route path="/links" component={Links} />
               <Route path="/links/:id">{({ id }) => <LinkPage key={id} id={id} />}</Route>

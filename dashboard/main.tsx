@@ -21,7 +21,12 @@ const onError = (error: unknown) => {
 
 const client: QueryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),
-  mutationCache: new MutationCache({ onError }),
+  mutationCache: new MutationCache({
+    // A refused login says nothing about the session that the browser has.
+    onError: (error, _variables, _result, { meta }) => {
+      if (meta?.['isLogin'] !== true) onError(error);
+    },
+  }),
   defaultOptions: {
     queries: {
       staleTime: 15_000,

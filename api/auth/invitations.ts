@@ -61,19 +61,24 @@ export const lookUpInvitation = publicRoute({
     200: {
       description: 'The invitation.',
       schema: Type.Object({
+        organization_id: Type.String(),
         organization_name: Type.String(),
         email: Type.String(),
         role: roleSchema,
         has_account: Type.Boolean({ description: 'Whether this address has an account, which then has to accept.' }),
       }),
-      example: { organization_name: 'Example', email: 'grace@example.com', role: 'member', has_account: false },
+      example: {
+        organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4',
+        organization_name: 'Example',
+        email: 'grace@example.com',
+        role: 'member',
+        has_account: false,
+      },
     },
   },
   async handle(deps, { body }) {
     const found = await invitationOf(deps, body.token);
-    if (!found) return gone();
-    const { organization_id: _, ...shown } = found;
-    return { status: 200, body: shown };
+    return found ? { status: 200, body: found } : gone();
   },
 });
 

@@ -48,6 +48,8 @@ export const removeMember = route({
   method: 'DELETE',
   path: '/members/{user_id}',
   operationId: 'removeMember',
+  // To leave.
+  isForViewers: true,
   summary: 'Remove a member, or leave',
   description:
     'The person loses access with their next request; what they created stays. Owners can remove anyone, and everyone can leave, except the last owner who can log in.',

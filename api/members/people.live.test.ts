@@ -45,7 +45,8 @@ test('an invited person without an account gets one with the role, and can log i
   const { token, url } = await invite(email.toUpperCase(), 'viewer');
   expect(url).toMatch(new RegExp(`/invitation#${token}$`));
   const shown = await api.call('', 'POST', '/auth/invitations/look-up', { token });
-  expect(shown.body).toMatchObject({ email, role: 'viewer', has_account: false });
+  const { organization_id } = owner;
+  expect(shown.body).toMatchObject({ organization_id, email, role: 'viewer', has_account: false });
   const { status, body } = await accept(token);
   expect([status, body.organization_id, body.role]).toEqual([201, owner.organization_id, 'viewer']);
   const login = await api.call('', 'POST', '/auth/login', { email, password: good });
@@ -123,6 +124,14 @@ test('owners change roles and remove members; others may only leave', async () =
   expect((await owner.call('DELETE', `/members/${one.user_id}`)).status).toBe(404);
   const foreign = `/members/${stranger.user_id}?organization_id=${stranger.organization_id}`;
   expect((await owner.call('DELETE', foreign)).status).toBe(403);
+});
+
+test('a viewer leaves the organization, and removes no one else', async () => {
+  const viewer = await api.member('viewer', owner.organization_id);
+  expect((await viewer.call('DELETE', `/members/${member.user_id}`)).status).toBe(403);
+  expect(await roleOf(member.user_id)).toBe('member');
+  expect((await viewer.call('DELETE', `/members/${viewer.user_id}`)).status).toBe(200);
+  expect(await roleOf(viewer.user_id)).toBeUndefined();
 });
 
 test('the last owner can neither leave nor give up the role, and of two who go at once one stays', async () => {

@@ -27,6 +27,15 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'invitation',
+      isAnonymous: true,
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/invitation#${shop.invitation}`);
+        await page.getByRole('button', { name: 'Create account and join' }).waitFor();
+      },
+    },
+    {
       name: 'first-run',
       isFresh: true,
       isLong: true,
@@ -209,7 +218,15 @@ export function screensOf(shop: Shop): readonly Screen[] {
       isLong: true,
       open: async (page, origin) => {
         await page.goto(`${origin}/members`);
-        await page.getByRole('row').nth(1).waitFor();
+        await page.getByRole('row').nth(3).waitFor();
+      },
+    },
+    {
+      name: 'invite',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/members?new=1`);
+        await page.getByRole('dialog').getByLabel('Email').fill('mina@example.com');
       },
     },
     {

@@ -141,6 +141,8 @@ const titles = [
 export interface Shop {
   readonly appId: string;
   readonly linkIds: readonly string[];
+  /** The secret of an open invitation. */
+  readonly invitation: string;
 }
 
 /** Two apps (one with a host that waits for its proof), links, and a month of figures. */
@@ -177,7 +179,8 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   const all = records(() => random.next(), place, linkIds);
   await storeRecords(api.clickhouse, all, owner.user_id.slice(-12));
   await storeMatches(api, place, linkIds);
-  return { appId: app.body.id, linkIds };
+  const invited = await owner.call('POST', '/invitations', { email: 'grace@example.com', role: 'member' });
+  return { appId: app.body.id, linkIds, invitation: invited.body.token };
 }
 
 /** The last 26 days were audited; one hour had a fault. */

@@ -35,6 +35,7 @@ export interface GuardedRoute {
   readonly caller: CallerKind;
   readonly scope?: KeyScope | null;
   readonly isRead?: boolean;
+  readonly isForViewers?: boolean;
   readonly limit: LimitClass;
 }
 
@@ -148,6 +149,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       caller: route.caller,
       scope: route.scope ?? null,
       isRead: route.isRead ?? false,
+      isForViewers: route.isForViewers ?? false,
       limit: route.limit,
     },
     isOutage: mount.isOutage ?? (() => false),

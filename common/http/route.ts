@@ -74,6 +74,8 @@ interface RouteBase {
   readonly scope?: KeyScope | null;
   /** It changes nothing although it is no GET: viewers may call it. */
   readonly isRead?: true;
+  /** Viewers may call it although it changes something: its handler decides who may do what. */
+  readonly isForViewers?: true;
   readonly limit: LimitClass;
   readonly summary: string;
   readonly description?: string;

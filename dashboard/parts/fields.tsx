@@ -13,6 +13,7 @@ interface FieldProps {
   readonly placeholder?: string;
   readonly before?: string;
   readonly isRequired?: boolean;
+  readonly isReadOnly?: boolean;
   readonly autoComplete?: string;
   readonly hasFocus?: boolean;
   readonly inputMode?: 'numeric' | 'url' | 'email';
@@ -32,6 +33,7 @@ export function Field(props: FieldProps) {
       type={props.type ?? 'text'}
       placeholder={props.placeholder}
       required={props.isRequired}
+      readOnly={props.isReadOnly}
       autoComplete={props.autoComplete ?? 'off'}
       // biome-ignore lint/a11y/noAutofocus: the first field of a dialog or of the login
       autoFocus={props.hasFocus}

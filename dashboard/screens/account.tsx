@@ -8,6 +8,7 @@ import { useMe } from '#dashboard/me.ts';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { t } from '#dashboard/texts/text.ts';
+import { Password } from './password.tsx';
 
 /** It draws a QR code, which few visits need. */
 const SecondFactor = screen(async () => ({ default: (await import('./second-factor.tsx')).SecondFactor }));
@@ -44,6 +45,7 @@ export function Account() {
       >
         <SecondFactor isOn={user.totp_enabled} isRequired={organizations.some((one) => one.totp_required)} />
       </Suspense>
+      <Password />
       <Sessions />
     </div>
   );

@@ -1,0 +1,214 @@
+/** Invitations, members and accounts in a real browser, on the real API: what people do, by role and label. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
+import { skipWithout } from '#testing/skip.ts';
+import {
+  chromiumProgram,
+  type DashboardStage,
+  logIn,
+  type Person,
+  password,
+  startDashboard,
+} from './testing/dashboard-stage.ts';
+
+let stage: DashboardStage;
+let owner: Person;
+
+beforeAll(async () => {
+  if (chromiumProgram === undefined) return;
+  stage = await startDashboard();
+  owner = await stage.person();
+});
+afterAll(() => stage?.stop());
+
+const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
+const nav = (page: Page, name: string) => page.getByRole('navigation').getByRole('link', { name, exact: true });
+const good = 'seven unrelated heavy words';
+let invited = 0;
+
+async function invite(role: string, email = `grace${invited++}@example.com`) {
+  const { status, body } = await owner.call('POST', '/invitations', { email, role });
+  expect(status, JSON.stringify(body)).toBe(201);
+  return { id: body.id as string, email, token: body.token as string, url: `${stage.origin}/invitation#${body.token}` };
+}
+
+test('an invited person sets a password and joins, and no address, Referer or history of the browser has the token', async (context) => {
+  inBrowser(context);
+  const { email, token, url } = await invite('viewer');
+  const { page, context: browser, faults } = await stage.page();
+  const sent: string[] = [];
+  page.on('request', (request) => sent.push(request.url(), JSON.stringify(request.headers())));
+  await page.goto(url);
+  await page.getByRole('heading', { name: 'Join Example Ltd' }).waitFor();
+  await page.getByText('Your role: Viewer.').waitFor();
+  expect(page.url()).toBe(`${stage.origin}/invitation`);
+  await page.reload();
+  expect(await page.getByLabel('Email').inputValue()).toBe(email);
+  await page.getByLabel('Your name').fill('Grace');
+  await page.getByLabel('Password').fill('password1234');
+  await page.getByRole('button', { name: 'Create account and join' }).click();
+  await expect.poll(() => page.getByLabel('Password').getAttribute('aria-invalid')).toBe('true');
+  await page.getByLabel('Password').fill(good);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'You are a member of Example Ltd' }).waitFor();
+  await page.getByRole('link', { name: 'Open the dashboard' }).click();
+  await nav(page, 'Members').waitFor();
+  expect(sent.filter((text) => text.includes(token))).toEqual([]);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('an account that is not the one of this browser’s session logs in to join, and every open tab of the browser sees it', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const [stranger, other] = [await stage.person(), await stage.person()];
+  const { url } = await invite('member', stranger.email);
+  const { page, context: browser } = await stage.loggedIn(other);
+  const second = await browser.newPage();
+  for (const tab of [page, second]) {
+    await tab.goto(url);
+    await tab.getByText(`You are logged in as ${other.email}`).waitFor();
+  }
+  await page.getByLabel('Password').fill('wrong');
+  await page.getByRole('button', { name: 'Log in and join' }).click();
+  await page.getByText('The password is wrong.').waitFor();
+  await page.getByText(`You are logged in as ${other.email}`).waitFor();
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Log in and join' }).click();
+  for (const tab of [page, second])
+    await tab.getByRole('heading', { name: 'You are a member of Example Ltd' }).waitFor();
+  await second.getByRole('link', { name: 'Open the dashboard' }).click();
+  await second.getByText(stranger.email).first().waitFor();
+  await browser.close();
+});
+
+test('an account that is logged in accepts with one press, and a second tab that is late says what to do', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const { url } = await invite('member', person.email);
+  const { page, context: browser } = await stage.loggedIn(person);
+  await page.goto(url);
+  await page.getByRole('button', { name: 'Accept the invitation' }).click();
+  await page.getByRole('heading', { name: 'You are a member of Example Ltd' }).waitFor();
+  const late = await browser.newPage();
+  await late.goto(url);
+  await late.getByRole('heading', { name: 'This invitation does not work' }).waitFor();
+  await late.getByRole('link', { name: 'Open the dashboard' }).click();
+  await nav(late, 'Members').waitFor();
+  await browser.close();
+});
+
+test('a link that is withdrawn, wrong or not complete says what to do', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const { id, url } = await invite('viewer');
+  await owner.call('DELETE', `/invitations/${id}`);
+  const { page, context: browser } = await stage.page();
+  for (const [address, title] of [
+    [url, 'This invitation does not work'],
+    [`${stage.origin}/invitation#${'A'.repeat(43)}`, 'This invitation does not work'],
+    [url.slice(0, -5), 'This link is not complete'],
+    [`${stage.origin}/invitation`, 'This link is not complete'],
+  ] as const) {
+    await page.goto('about:blank');
+    await page.goto(address);
+    await page.getByRole('heading', { name: title }).waitFor();
+  }
+  await page.goto(url);
+  await page.getByText('ask an owner of the organization').waitFor();
+  await page.getByRole('link', { name: 'Log in' }).click();
+  await logIn(page, owner.email);
+  await browser.close();
+});
+
+test('an owner invites, sends again, withdraws, changes a role, removes a member and renames the organization', async (context) => {
+  inBrowser(context);
+  const boss = await stage.person();
+  const member = await stage.person('member', boss.organization_id);
+  await stage.api.db.execute(`UPDATE users SET name = 'Mina' WHERE id = $1`, [member.user_id]);
+  const { page, context: browser, faults } = await stage.loggedIn(boss);
+  await nav(page, 'Members').click();
+  await page.getByRole('button', { name: 'Invite' }).click();
+  await page.keyboard.type('new@example.com');
+  await page.getByLabel('Role', { exact: true }).selectOption({ label: 'Viewer' });
+  await page.getByRole('button', { name: 'Create invitation' }).click();
+  const link = () => page.getByText(/\/invitation#[\w-]{43}$/).textContent();
+  const first = await link();
+  await page.getByRole('button', { name: 'Copy link' }).waitFor();
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Send again to new@example.com' }).click();
+  await page.getByRole('button', { name: 'Copy link' }).waitFor();
+  const second = await link();
+  expect(second).not.toBe(first);
+  const lookUp = async (url: string | null) =>
+    (await stage.api.call('', 'POST', '/auth/invitations/look-up', { token: url?.split('#')[1] })).status;
+  expect([await lookUp(first), await lookUp(second)]).toEqual([404, 200]);
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Withdraw the invitation of new@example.com' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Withdraw', exact: true }).click();
+  await page.getByRole('heading', { name: 'Open invitations' }).waitFor({ state: 'detached' });
+  expect(await lookUp(second)).toBe(404);
+
+  await page.getByLabel('Role of Mina').selectOption({ label: 'Viewer' });
+  await page.getByText('The role was changed.').waitFor();
+  const listed = async () =>
+    (await boss.call('GET', '/members')).body.data.map((one: { role: string }) => one.role).sort();
+  expect(await listed()).toEqual(['owner', 'viewer']);
+  await page.getByRole('button', { name: 'Remove Mina' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('The person was removed.').waitFor();
+  expect(await listed()).toEqual(['owner']);
+
+  await page.getByRole('button', { name: 'Rename Example Ltd' }).click();
+  await page.getByLabel('Name of the organization').fill('Engines');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Leave Engines' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Leave' }).click();
+  await page.getByText('This is the last owner').waitFor();
+  expect(await listed()).toEqual(['owner']);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('a viewer sees the members and no control that changes them, and leaves the organization', async (context) => {
+  inBrowser(context);
+  const boss = await stage.person();
+  const viewer = await stage.person('viewer', boss.organization_id);
+  const { page, context: browser, faults } = await stage.loggedIn(viewer);
+  await nav(page, 'Members').click();
+  await page.getByText(boss.email).waitFor();
+  const names = await page.getByRole('main').getByRole('button').allTextContents();
+  expect(names).toEqual(['Leave']);
+  expect(await page.getByRole('main').getByRole('combobox').count()).toBe(0);
+  await page.getByRole('button', { name: 'Leave' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Leave' }).click();
+  await page.getByRole('heading', { name: 'You belong to no organization' }).waitFor();
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('a changed password ends the logins of other browsers and keeps this one', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person('member', owner.organization_id);
+  const other = await stage.loggedIn(person);
+  const { page, context: browser } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/account`);
+  await page.getByRole('button', { name: 'Change password' }).click();
+  await page.getByLabel('Present password').fill(password);
+  await page.getByLabel('New password').fill(good);
+  await page.keyboard.press('Enter');
+  await page.getByText('The password was changed.').waitFor();
+  await nav(page, 'Apps').click();
+  await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
+  await nav(other.page, 'Apps').click();
+  await other.page.getByRole('button', { name: 'Log in' }).waitFor();
+  await logIn(other.page, person.email, good);
+  await other.context.close();
+  await browser.close();
+});

@@ -1,0 +1,29 @@
+/**
+ * The secret of a link that was sent to a person: `/invitation#secret`. No request contains the fragment of an address, and
+ * this page removes it from the address at once, so it is in no bookmark and on no shared screen. The tab keeps it over a reload.
+ */
+import { useEffect, useState } from 'react';
+
+/** 256 bits as base64url: any other text is a link that was not copied whole. */
+const shape = /^[\w-]{43}$/;
+
+export function useLinkToken(): { readonly token: string; readonly isWhole: boolean } {
+  const [token, setToken] = useState(given);
+  useEffect(() => {
+    const take = () => {
+      const found = given();
+      if (location.hash !== '') history.replaceState({ linkToken: found }, '', location.pathname);
+      setToken(found);
+    };
+    take();
+    addEventListener('hashchange', take);
+    return () => removeEventListener('hashchange', take);
+  }, []);
+  return { token, isWhole: shape.test(token) };
+}
+
+function given(): string {
+  if (location.hash.length > 1) return location.hash.slice(1);
+  const kept: unknown = history.state;
+  return typeof kept === 'object' && kept !== null && 'linkToken' in kept ? String(kept.linkToken) : '';
+}
