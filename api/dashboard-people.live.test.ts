@@ -206,7 +206,7 @@ test('a changed password ends the logins of other browsers and keeps this one', 
   await page.getByText('The password was changed.').waitFor();
   await nav(page, 'Apps').click();
   await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
-  await nav(other.page, 'Apps').click();
+  await nav(other.page, 'Links').click();
   await other.page.getByRole('button', { name: 'Log in' }).waitFor();
   await logIn(other.page, person.email, good);
   await other.context.close();

@@ -218,7 +218,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
       isLong: true,
       open: async (page, origin) => {
         await page.goto(`${origin}/members`);
-        await page.getByRole('row').nth(3).waitFor();
+        await page.getByRole('row').nth(4).waitFor();
       },
     },
     {
@@ -226,7 +226,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
       isLong: false,
       open: async (page, origin) => {
         await page.goto(`${origin}/members?new=1`);
-        await page.getByRole('dialog').getByLabel('Email').fill('mina@example.com');
+        await page.getByRole('dialog').getByLabel('Email').fill('noor@example.com');
       },
     },
     {

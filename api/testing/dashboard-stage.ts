@@ -173,6 +173,10 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
     ['Warehouse export', ['analytics:read']],
   ] as const)
     await owner.call('POST', '/keys', { name, scopes });
+  const colleague = await api.member('viewer', owner.organization_id);
+  await api.db.execute(`UPDATE users SET email = 'mina@example.com', name = 'Mina Okafor' WHERE id = $1`, [
+    colleague.user_id,
+  ]);
   await storeAudits(api);
   const place = { organization_id: owner.organization_id, app_id: app.body.id };
   const random = new SeededRandom(7);
