@@ -5,7 +5,9 @@ import { expect, test } from 'vitest';
 import { packageRoot } from '#common/process/paths.ts';
 
 const folder = join(packageRoot(), 'dashboard', 'texts');
-const catalogue = (file: string) => JSON.parse(readFileSync(join(folder, file), 'utf8')) as Record<string, string>;
+/** With the texts of screens that are loaded later. */
+const catalogue = (file: string): Record<string, string> => ({ ...read(file), ...read(join('later', file)) });
+const read = (file: string) => JSON.parse(readFileSync(join(folder, file), 'utf8')) as Record<string, string>;
 const english = catalogue('en.json');
 const others = readdirSync(folder).filter((file) => file.endsWith('.json') && file !== 'en.json');
 const placeholders = (text = '') => [...text.matchAll(/\{\w+\}/g)].map(([name]) => name).sort();
@@ -17,6 +19,11 @@ test.each(others)('%s has the texts of the English file, with the same placehold
     expect([key, placeholders(text)]).toEqual([key, placeholders(english[key])]);
     expect([key, text.trim()]).not.toEqual([key, '']);
   }
+});
+
+test('no text is in both catalogues of a language', () => {
+  const early = new Set(Object.keys(read('en.json')));
+  expect(Object.keys(read(join('later', 'en.json'))).filter((key) => early.has(key))).toEqual([]);
 });
 
 /** Names, units and words that are the same in several languages. */

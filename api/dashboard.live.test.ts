@@ -316,6 +316,106 @@ test('a server key is created for chosen scopes, shown once, used and deleted, a
   await member.context.close();
 });
 
+test('a webhook is created for chosen facts, shows its secret once, and its messages are sent again', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await nav(page, 'Integrations').click();
+  await page.getByText('No webhooks yet').waitFor();
+  await page.getByRole('button', { name: 'New webhook' }).click();
+  await page.keyboard.type('hooks.example.com/signpost');
+  await page.getByRole('checkbox', { name: 'A link is created' }).check();
+  await page.getByRole('checkbox', { name: 'Chosen events are recorded' }).check();
+  await page.getByLabel('Names of the events').fill('purchase, sign_up');
+  await page.getByRole('button', { name: 'Create webhook' }).click();
+  await page.getByText(/^whsec_/).waitFor();
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('link', { name: 'hooks.example.com/signpost' }).click();
+  await page.getByText('Nothing was sent').waitFor();
+  const [webhook] = (await person.call('GET', '/webhooks')).body.data;
+  expect(webhook).toMatchObject({
+    url: 'https://hooks.example.com/signpost',
+    events: ['link.created', 'event.recorded'],
+    event_names: ['purchase', 'sign_up'],
+  });
+  await page.getByRole('button', { name: 'Send test' }).click();
+  await page.getByRole('tab', { name: 'Messages' }).click();
+  await page.getByRole('cell', { name: 'waiting' }).waitFor();
+  const [message] = (await person.call('GET', `/webhooks/${webhook.id}/messages`)).body.data;
+  await failMessages(webhook.id);
+  await page.getByRole('tab', { name: 'Attempts' }).click();
+  await page.getByText('503 · not accepted').click();
+  await page.getByText('try <later>').waitFor();
+  await page.getByRole('button', { name: `Send ${message.id} again` }).click();
+  const statusOf = async () => (await person.call('GET', `/webhooks/${webhook.id}/messages`)).body.data[0].status;
+  await expect.poll(statusOf).toBe('pending');
+  await failMessages(webhook.id);
+  await page.getByRole('button', { name: 'Send a time range again' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
+  await page.getByText('1 messages will be sent again.').waitFor();
+  expect(await statusOf()).toBe('pending');
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+/** As the process that delivers would note it. */
+async function failMessages(webhookId: string): Promise<void> {
+  await stage.api.db.execute(
+    `WITH failed AS (UPDATE webhook_messages SET status = 'failed', tries = 10 WHERE endpoint_id = $1 RETURNING *)
+     INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)
+     SELECT endpoint_id, organization_id, id, type, 'https://hooks.example.com/signpost', now(), 12, 'http_error', 503, 'try <later>' FROM failed`,
+    [webhookId],
+  );
+}
+
+test('a disabled webhook says why, its secret is rotated, and it is edited, enabled and deleted', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const created = await person.call('POST', '/webhooks', {
+    url: 'https://hooks.example.com/a',
+    events: ['click.batch'],
+  });
+  const { id, secret } = created.body;
+  await stage.api.db.execute(
+    `UPDATE webhook_endpoints SET disabled_at = now() - interval '2 hours', disabled_reason = 'gone' WHERE id = $1`,
+    [id],
+  );
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await nav(page, 'Integrations').click();
+  await page.getByRole('cell', { name: 'disabled' }).waitFor();
+  await page.getByRole('link', { name: 'hooks.example.com/a' }).click();
+  await page.getByText('Disabled because the URL answered 410 (gone). It happened 2 hours ago.').waitFor();
+  expect(await page.getByRole('button', { name: 'Send test' }).count()).toBe(0);
+  await page.getByRole('button', { name: 'Enable' }).click();
+  await page.getByText('enabled', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.getByLabel('URL').fill('http://hooks.example.com/a');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await expect.poll(() => page.getByLabel('URL').getAttribute('aria-invalid')).toBe('true');
+  await page.getByLabel('URL').fill('https://hooks.example.com/b');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('heading', { name: 'hooks.example.com/b' }).waitFor();
+  await page.getByRole('button', { name: 'Rotate secret' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Rotate secret' }).click();
+  const shown = await page.getByText(/^whsec_/).textContent();
+  expect(shown).not.toBe(secret);
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByText(/^signs until/).waitFor();
+  await page.getByRole('button', { name: 'Disable' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
+  await page.getByText('Someone disabled this webhook.').waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('No webhooks yet').waitFor();
+  expect((await person.call('GET', `/webhooks/${id}`)).status).toBe(404);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
 test('the page about trust shows the audits and each refused record of one’s own', {
   tags: ['slow'],
 }, async (context) => {
@@ -559,6 +659,19 @@ test('a viewer sees everything and no control that writes', { tags: ['slow'] }, 
   await page.getByText('Viewers see only the beginning of the key.').waitFor();
   expect(await page.getByRole('button', { name: 'Rotate' }).count()).toBe(0);
   expect(await page.getByRole('textbox', { name: 'Name' }).isDisabled()).toBe(true);
+  await nav(page, 'Integrations').click();
+  await page.getByRole('link', { name: 'hooks.example.com/warehouse' }).click();
+  await page.getByText('503 · not accepted').waitFor();
+  for (const name of [
+    'Send test',
+    'Edit',
+    'Disable',
+    'Rotate secret',
+    'Delete',
+    'Send a time range again',
+    /^Send msg_/,
+  ])
+    expect(await page.getByRole('button', { name }).count()).toBe(0);
   await browser.close();
 });
 

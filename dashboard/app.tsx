@@ -25,6 +25,8 @@ const Retention = screen(async () => ({ default: (await import('./screens/retent
 const Funnel = screen(async () => ({ default: (await import('./screens/funnel.tsx')).Funnel }));
 const Ltv = screen(async () => ({ default: (await import('./screens/ltv.tsx')).Ltv }));
 const ServerKeys = screen(async () => ({ default: (await import('./screens/server-keys.tsx')).ServerKeys }));
+const Webhooks = screen(async () => ({ default: (await import('./screens/webhooks.tsx')).Webhooks }));
+const WebhookPage = screen(async () => ({ default: (await import('./screens/webhook-page.tsx')).WebhookPage }));
 const Account = screen(async () => ({ default: (await import('./screens/account.tsx')).Account }));
 
 /** What the links of mails open, with a login or without one. */
@@ -94,6 +96,8 @@ export function App() {
               <Route path="/trust" component={Trust} />
               <Route path="/members" component={Members} />
               <Route path="/members/keys" component={ServerKeys} />
+              <Route path="/integrations" component={Webhooks} />
+              <Route path="/integrations/webhooks/:id">{({ id }) => <WebhookPage key={id} id={id} />}</Route>
               <Route path="/account" component={Account} />
               <Route>
                 <Empty title={t('absent.title')} text={t('absent.text')} />

@@ -20,6 +20,7 @@ const places: readonly (readonly [path: string, text: TextKey, icon: IconName])[
   ['/debugger', 'nav.debugger', 'debugger'],
   ['/quality', 'nav.quality', 'quality'],
   ['/trust', 'nav.trust', 'trust'],
+  ['/integrations', 'nav.integrations', 'integrations'],
   ['/members', 'nav.members', 'members'],
 ];
 

@@ -188,6 +188,40 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'webhooks',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations`);
+        await page.getByText('Before the move').waitFor();
+      },
+    },
+    {
+      name: 'webhook',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/webhooks/${shop.webhookId}`);
+        await page.getByText('503 · not accepted').waitFor();
+      },
+    },
+    {
+      name: 'webhook-messages',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/webhooks/${shop.webhookId}?show=messages`);
+        await page.getByRole('row').nth(5).waitFor();
+      },
+    },
+    {
+      name: 'new-webhook',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations?new=1`);
+        await page.getByLabel('URL').fill('https://hooks.example.com/signpost');
+        await page.getByRole('checkbox', { name: 'Chosen events are recorded' }).check();
+        await page.getByLabel('Names of the events').waitFor();
+      },
+    },
+    {
       name: 'keys',
       isLong: true,
       open: async (page, origin) => {

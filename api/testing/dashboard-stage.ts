@@ -140,6 +140,7 @@ const titles = [
 
 export interface Shop {
   readonly appId: string;
+  readonly webhookId: string;
   readonly linkIds: readonly string[];
   /** The secret of an open invitation. */
   readonly invitation: string;
@@ -177,6 +178,7 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   await api.db.execute(`UPDATE users SET email = 'mina@example.com', name = 'Mina Okafor' WHERE id = $1`, [
     colleague.user_id,
   ]);
+  const webhookId = await openWebhooks(api, owner);
   await storeAudits(api);
   const place = { organization_id: owner.organization_id, app_id: app.body.id };
   const random = new SeededRandom(7);
@@ -184,7 +186,44 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   await storeRecords(api.clickhouse, all, owner.user_id.slice(-12));
   await storeMatches(api, place, linkIds);
   const invited = await owner.call('POST', '/invitations', { email: 'grace@example.com', role: 'member' });
-  return { appId: app.body.id, linkIds, invitation: invited.body.token };
+  return { appId: app.body.id, webhookId, linkIds, invitation: invited.body.token };
+}
+
+/** One with attempts of each kind, one that is disabled. */
+async function openWebhooks(api: ApiForTest, owner: Member): Promise<string> {
+  const gone = await owner.call('POST', '/webhooks', {
+    url: 'https://old.example.com/hook',
+    description: 'Before the move',
+    events: ['link.created'],
+  });
+  await api.db.execute(
+    `UPDATE webhook_endpoints SET disabled_at = now() - interval '3 days', disabled_reason = 'gone' WHERE id = $1`,
+    [gone.body.id],
+  );
+  const { body } = await owner.call('POST', '/webhooks', {
+    url: 'https://hooks.example.com/warehouse',
+    description: 'Warehouse',
+    events: ['install.attributed', 'event.recorded', 'click.batch'],
+    event_names: ['purchase', 'refund'],
+  });
+  const sql = `WITH message AS (
+      INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, status, tries, created_at, due_at)
+      VALUES ($1, $2, $3, $4, now(), '{}', $5, 1, now() - $6 * interval '1 minute', now() + interval '4 minutes') RETURNING *)
+    INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)
+    SELECT endpoint_id, organization_id, id, type, $7, created_at, $8, $9, $10, $11 FROM message`;
+  const attempts = [
+    ['event.recorded', 'delivered', 190, 84, 'delivered', 204, ''],
+    ['install.attributed', 'delivered', 120, 131, 'delivered', 200, '{"ok":true}'],
+    ['click.batch', 'pending', 14, 20_000, 'timeout', null, ''],
+    ['event.recorded', 'failed', 9, 61, 'http_error', 503, '<h1>Service Unavailable</h1>'],
+    ['click.batch', 'delivered', 2, 96, 'delivered', 204, ''],
+  ] as const;
+  for (const [at, [type, status, minutes, took, outcome, http, answer]] of attempts.entries()) {
+    const id = `msg_${body.id.slice(-20)}${at}`;
+    const values = [id, body.id, owner.organization_id, type, status, minutes, body.url, took, outcome, http, answer];
+    await api.db.execute(sql, values);
+  }
+  return body.id;
 }
 
 /** The last 26 days were audited; one hour had a fault. */

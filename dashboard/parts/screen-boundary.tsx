@@ -1,6 +1,6 @@
 /** Screens are loaded when they are first opened; what fails in one does not take the navigation with it. */
 import { Component, type ComponentType, lazy, type ReactNode } from 'react';
-import { t } from '#dashboard/texts/text.ts';
+import { loadLaterTexts, t } from '#dashboard/texts/text.ts';
 import { Failure } from './feedback.tsx';
 
 const key = 'signpost-reloaded';
@@ -11,7 +11,8 @@ const upgradeMs = 60_000;
 export function screen<Props extends object>(load: () => Promise<{ default: ComponentType<Props> }>) {
   return lazy(async () => {
     try {
-      return await load();
+      const [loaded] = await Promise.all([load(), loadLaterTexts()]);
+      return loaded;
     } catch (error) {
       if (Date.now() - Number(sessionStorage.getItem(key) ?? 0) < upgradeMs) throw error;
       sessionStorage.setItem(key, String(Date.now()));

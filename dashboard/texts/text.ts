@@ -1,11 +1,13 @@
 /**
- * The texts of the page, by key, with placeholders in braces. Another language is one JSON file with the same keys, a
- * line in `languages` and one in `catalogues`: it is loaded only where it is used.
+ * The texts of the page, by key, with placeholders in braces. Another language is two JSON files with the same keys, a
+ * line in `languages` and one in each list of catalogues: it is loaded only where it is used.
  */
 import english from './en.json';
+import type laterEnglish from './later/en.json';
 
-export type TextKey = keyof typeof english;
-type Catalogue = Readonly<Record<TextKey, string>>;
+export type TextKey = keyof typeof english | keyof typeof laterEnglish;
+type Catalogue = Readonly<Record<keyof typeof english, string>>;
+type LaterCatalogue = Readonly<Record<keyof typeof laterEnglish, string>>;
 
 export const languages = [
   ['en', 'English'],
@@ -17,11 +19,22 @@ const catalogues: Readonly<Record<string, () => Promise<Catalogue>>> = {
   de: async () => (await import('./de.json')).default,
   es: async () => (await import('./es.json')).default,
 };
+/** The texts of screens that are loaded when they are first opened: `screen()` loads these with them. */
+const laterCatalogues: Readonly<Record<string, () => Promise<{ default: LaterCatalogue }>>> = {
+  en: () => import('./later/en.json'),
+  de: () => import('./later/de.json'),
+  es: () => import('./later/es.json'),
+};
 const storageKey = 'signpost-language';
 
 export const language: string = chosen();
 /** Before anything is drawn: every part of the page has texts. */
-const catalogue = (await catalogues[language]?.()) ?? english;
+const catalogue: Record<string, string> = { ...((await catalogues[language]?.()) ?? english) };
+
+export async function loadLaterTexts(): Promise<void> {
+  const texts = await laterCatalogues[language]?.();
+  Object.assign(catalogue, texts?.default);
+}
 
 function chosen(): string {
   const wanted = [localStorage.getItem(storageKey) ?? '', ...navigator.languages.map((one) => one.slice(0, 2))];
@@ -36,11 +49,11 @@ export function chooseLanguage(wanted: string): void {
 
 /** The text with its placeholders filled: `{count} links`. */
 export function t(key: TextKey, values: Readonly<Record<string, string | number>> = {}): string {
-  return catalogue[key].replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''));
+  return (catalogue[key] ?? key).replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''));
 }
 
 /** The text of a value that the API may extend: the value itself if it has no text yet. */
 export function named(prefix: string, value: string): string {
   const key = `${prefix}.${value}`;
-  return Object.hasOwn(english, key) ? t(key as TextKey) : value;
+  return Object.hasOwn(catalogue, key) ? t(key as TextKey) : value;
 }

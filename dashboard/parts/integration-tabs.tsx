@@ -1,0 +1,18 @@
+import { Link, useLocation } from 'wouter';
+import { type TextKey, t } from '#dashboard/texts/text.ts';
+
+const places: readonly (readonly [path: string, text: TextKey])[] = [['/integrations', 'hooks.title']];
+
+/** What goes out of the installation, and what comes into it. */
+export function IntegrationTabs() {
+  const [path] = useLocation();
+  return (
+    <nav className="subnav" aria-label={t('nav.integrations')}>
+      {places.map(([to, text]) => (
+        <Link key={to} href={to} aria-current={path === to ? 'page' : undefined}>
+          {t(text)}
+        </Link>
+      ))}
+    </nav>
+  );
+}

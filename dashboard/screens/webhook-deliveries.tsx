@@ -1,0 +1,268 @@
+/** The attempts to deliver to a webhook, its messages, and sending them again. */
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useAddress, useView } from '#dashboard/address.ts';
+import { type Answer, call } from '#dashboard/api.ts';
+import { date, whole } from '#dashboard/format.ts';
+import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
+import { Choice } from '#dashboard/parts/fields.tsx';
+import { Pager } from '#dashboard/parts/pager.tsx';
+import { TabCard } from '#dashboard/parts/tabs.tsx';
+import type { Webhook } from '#dashboard/queries.ts';
+import { named, t } from '#dashboard/texts/text.ts';
+import { WebhookReplay } from './webhook-replay.tsx';
+
+type Attempt = Answer<'GET /webhooks/{webhook_id}/attempts'>['data'][number];
+type Message = Answer<'GET /webhooks/{webhook_id}/messages'>['data'][number];
+
+const pageSize = 25;
+/** A test message is delivered within seconds. */
+const refreshMs = 5_000;
+const statuses = ['pending', 'delivered', 'failed'] as const;
+const moment: Intl.DateTimeFormatOptions = { dateStyle: 'medium', timeStyle: 'medium' };
+
+interface DeliveriesProps {
+  readonly webhook: Webhook;
+  readonly canWrite: boolean;
+}
+
+export function WebhookDeliveries({ webhook, canWrite }: DeliveriesProps) {
+  const { get, set } = useAddress();
+  const shown = get('show') === 'messages' ? 'messages' : 'attempts';
+  const [asks, setAsks] = useState(false);
+  const replay = useReplay(webhook.id);
+  const onReplay = canWrite ? (message_id: string) => replay.mutate({ message_id }) : null;
+  return (
+    <>
+      <TabCard
+        tabs={[
+          ['attempts', t('hooks.attempts')],
+          ['messages', t('hooks.messages')],
+        ]}
+        chosen={shown}
+        onChoose={(name) => set({ show: name === 'attempts' ? null : name, offset: null, status: null })}
+        aside={
+          canWrite ? (
+            <button type="button" onClick={() => setAsks(true)}>
+              {t('hooks.replay_range')}
+            </button>
+          ) : null
+        }
+      >
+        {shown === 'attempts' ? (
+          <Attempts id={webhook.id} onReplay={onReplay} />
+        ) : (
+          <Messages id={webhook.id} onReplay={onReplay} />
+        )}
+      </TabCard>
+      {asks ? <WebhookReplay id={webhook.id} onClose={() => setAsks(false)} /> : null}
+    </>
+  );
+}
+
+function useReplay(id: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (body: { message_id: string }) =>
+      call('POST /webhooks/{webhook_id}/replay', { params: { webhook_id: id }, body }),
+    onSuccess: async () => {
+      toast(t('hooks.replayed_one'));
+      await client.invalidateQueries({ queryKey: ['webhook-deliveries', id] });
+    },
+    onError: (error) => toast(failureText(error)),
+  });
+}
+
+interface ListProps {
+  readonly id: string;
+  /** Null for a viewer. */
+  readonly onReplay: ((messageId: string) => void) | null;
+}
+
+function usePage() {
+  const { get, set } = useAddress();
+  const offset = Math.max(0, Number(get('offset')) || 0);
+  return { offset, onMove: (next: number) => set({ offset: next === 0 ? null : String(next) }) };
+}
+
+function Attempts({ id, onReplay }: ListProps) {
+  const { timezone } = useView();
+  const { offset, onMove } = usePage();
+  const attempts = useQuery({
+    queryKey: ['webhook-deliveries', id, 'attempts', offset],
+    queryFn: () =>
+      call('GET /webhooks/{webhook_id}/attempts', {
+        params: { webhook_id: id },
+        query: { limit: pageSize, offset },
+      }),
+    refetchInterval: refreshMs,
+  });
+  if (attempts.isError && !attempts.data) return <Failure error={attempts.error} />;
+  if (!attempts.data) return <Loading />;
+  const { data, pagination } = attempts.data;
+  if (data.length === 0) return <p className="inside muted">{t('hooks.no_attempts')}</p>;
+  return (
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it */}
+      <section className="scroll" tabIndex={0} aria-label={t('hooks.attempts')}>
+        <table>
+          <thead>
+            <tr>
+              <th>{t('chart.time')}</th>
+              <th className="hide-narrow">{t('hooks.message')}</th>
+              <th>{t('hooks.outcome')}</th>
+              <th className="num hide-narrow">{t('hooks.took')}</th>
+              <th>
+                <span className="sr">{t('links.actions')}</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.map((attempt) => (
+              <tr key={attempt.message_id + attempt.attempted_at}>
+                <td className="nowrap">{date(attempt.attempted_at, timezone, moment)}</td>
+                <td className="hide-narrow">
+                  <div className="two">
+                    <span className="mono">{attempt.type}</span>
+                    <code className="muted small">{attempt.message_id}</code>
+                  </div>
+                </td>
+                <td>
+                  <Outcome attempt={attempt} />
+                </td>
+                <td className="num hide-narrow nowrap">{t('hooks.ms', { count: whole(attempt.duration_ms) })}</td>
+                <td className="num">
+                  <ReplayButton id={attempt.message_id} onReplay={onReplay} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+      {pagination.total > pageSize ? <Pager {...pagination} onMove={onMove} /> : null}
+    </>
+  );
+}
+
+function ReplayButton({ id, onReplay }: ListProps) {
+  if (!onReplay) return null;
+  return (
+    <button type="button" aria-label={t('hooks.replay_of', { id })} onClick={() => onReplay(id)}>
+      {t('hooks.replay')}
+    </button>
+  );
+}
+
+function Outcome({ attempt }: { readonly attempt: Attempt }) {
+  const { outcome, http_status: status, answer } = attempt;
+  const text = named('hooks.outcome', outcome);
+  const shown = status === null ? text : `${status} · ${text}`;
+  const tag = <span className={`tag ${outcome === 'delivered' ? 'good' : 'bad'}`}>{shown}</span>;
+  if (answer.trim() === '') return tag;
+  return (
+    <details>
+      <summary className="row">
+        {tag}
+        <span className="small muted">{t('hooks.answer')}</span>
+      </summary>
+      <pre className="answer">{answer}</pre>
+    </details>
+  );
+}
+
+const tones = { pending: '', delivered: 'good', failed: 'bad' } as const;
+
+function Messages({ id, onReplay }: ListProps) {
+  const { get, set } = useAddress();
+  const { timezone } = useView();
+  const { offset, onMove } = usePage();
+  const status = statuses.find((one) => one === get('status'));
+  const messages = useQuery({
+    queryKey: ['webhook-deliveries', id, 'messages', offset, status],
+    queryFn: () =>
+      call('GET /webhooks/{webhook_id}/messages', {
+        params: { webhook_id: id },
+        query: { limit: pageSize, offset, ...(status ? { status } : {}) },
+      }),
+    refetchInterval: refreshMs,
+  });
+  const choice = (
+    <div className="inside row">
+      <Choice
+        label={t('hooks.state')}
+        isLabelHidden
+        value={status ?? ''}
+        options={[['', t('hooks.all_messages')], ...statuses.map((one) => [one, t(`hooks.status.${one}`)] as const)]}
+        onChange={(value) => set({ status: value || null, offset: null })}
+      />
+    </div>
+  );
+  if (messages.isError && !messages.data) return <Failure error={messages.error} />;
+  if (!messages.data) return <Loading />;
+  const { data, pagination } = messages.data;
+  return (
+    <>
+      {choice}
+      {data.length === 0 ? (
+        <p className="inside muted">{t('hooks.no_messages')}</p>
+      ) : (
+        <MessageTable rows={data} zone={timezone} onReplay={onReplay} />
+      )}
+      {pagination.total > pageSize ? <Pager {...pagination} onMove={onMove} /> : null}
+    </>
+  );
+}
+
+interface MessageTableProps {
+  readonly rows: readonly Message[];
+  readonly zone: string;
+  readonly onReplay: ListProps['onReplay'];
+}
+
+function MessageTable({ rows, zone, onReplay }: MessageTableProps) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
+    <section className="scroll" tabIndex={0} aria-label={t('hooks.messages')}>
+      <table>
+        <thead>
+          <tr>
+            <th>{t('links.created')}</th>
+            <th className="hide-narrow">{t('hooks.message')}</th>
+            <th>{t('hooks.state')}</th>
+            <th className="hide-narrow">{t('hooks.next')}</th>
+            <th>
+              <span className="sr">{t('links.actions')}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((message) => (
+            <tr key={message.id}>
+              <td className="nowrap">{date(message.created_at, zone, moment)}</td>
+              <td className="hide-narrow">
+                <div className="two">
+                  <span className="mono">{message.type}</span>
+                  <code className="muted small">{message.id}</code>
+                </div>
+              </td>
+              <td>
+                <span className="row wrap">
+                  <span className={`tag ${tones[message.status]}`}>{t(`hooks.status.${message.status}`)}</span>
+                  {message.tries > 0 ? (
+                    <span className="muted small">{t('hooks.tries', { count: message.tries })}</span>
+                  ) : null}
+                </span>
+              </td>
+              <td className="hide-narrow muted nowrap">
+                {message.next_attempt_at ? date(message.next_attempt_at, zone, moment) : ''}
+              </td>
+              <td className="num">
+                <ReplayButton id={message.id} onReplay={onReplay} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

@@ -1,0 +1,220 @@
+/** Creates a webhook, whose secret is shown once, or changes one. */
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { ApiFailure, type Body, call } from '#dashboard/api.ts';
+import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { useMe } from '#dashboard/me.ts';
+import { Dialog } from '#dashboard/parts/dialog.tsx';
+import { CopyButton, Failure, toast } from '#dashboard/parts/feedback.tsx';
+import { Choice, Field } from '#dashboard/parts/fields.tsx';
+import { useApps, type Webhook } from '#dashboard/queries.ts';
+import { named, t } from '#dashboard/texts/text.ts';
+
+type EventType = Body<'POST /webhooks'>['events'][number];
+
+const eventTypes = [
+  'link.created',
+  'link.updated',
+  'link.deleted',
+  'click.batch',
+  'install.recorded',
+  'install.attributed',
+  'event.recorded',
+  'conversion.recorded',
+  'match.refused',
+  'endpoint.disabled',
+] as const satisfies readonly EventType[];
+
+interface WebhookFormProps {
+  /** Absent: a new one. */
+  readonly webhook?: Webhook;
+  readonly onClose: () => void;
+}
+
+export function WebhookForm({ webhook, onClose }: WebhookFormProps) {
+  const { organizations } = useMe();
+  const writable = organizations.filter(({ role }) => role !== 'viewer');
+  const [organization, setOrganization] = useState(webhook?.organization_id ?? writable[0]?.id ?? '');
+  const [draft, setDraft] = useState({
+    url: webhook?.url ?? '',
+    description: webhook?.description ?? '',
+    names: webhook?.event_names?.join(', ') ?? '',
+  });
+  const [events, setEvents] = useState<readonly EventType[]>(webhook?.events ?? []);
+  const [appIds, setAppIds] = useState<readonly string[]>(webhook?.app_ids ?? []);
+  const client = useQueryClient();
+  const hasNames = events.includes('event.recorded');
+  const save = useMutation({
+    mutationFn: async () => {
+      const body = {
+        url: withScheme(draft.url),
+        description: draft.description,
+        events: [...events],
+        event_names: hasNames ? tagsOf(draft.names) : null,
+        app_ids: appIds.length === 0 ? null : [...appIds],
+      };
+      if (webhook) {
+        await call('PATCH /webhooks/{webhook_id}', { params: { webhook_id: webhook.id }, body });
+        return null;
+      }
+      return (await call('POST /webhooks', { body: { ...body, organization_id: organization } })).secret;
+    },
+    onSuccess: async () => {
+      await Promise.all([
+        client.invalidateQueries({ queryKey: ['webhooks'] }),
+        client.invalidateQueries({ queryKey: ['webhook', webhook?.id] }),
+      ]);
+      if (!webhook) return;
+      toast(t('saved'));
+      onClose();
+    },
+  });
+  if (save.data) return <SecretReady title={t('hooks.ready')} secret={save.data} onClose={onClose} />;
+  const faults = save.error instanceof ApiFailure ? save.error.fields : new Map<string, string>();
+  const field = (name: keyof typeof draft, apiName: string) => ({
+    value: draft[name],
+    onChange: (value: string) => setDraft({ ...draft, [name]: value }),
+    fault: faults.get(apiName),
+  });
+  const isShownAtField = ['url', 'description', 'event_names'].some((name) => faults.has(name));
+  return (
+    <Dialog title={t(webhook ? 'hooks.edit' : 'hooks.new')} isDrawer onClose={onClose}>
+      <form
+        className="panel"
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate();
+        }}
+      >
+        <div className="fields">
+          {save.isError && !isShownAtField ? <Failure error={save.error} /> : null}
+          <Field
+            label={t('hooks.url')}
+            {...field('url', 'url')}
+            placeholder="https://hooks.example.com/signpost"
+            hint={t('hooks.url_hint')}
+            inputMode="url"
+            isRequired
+            hasFocus
+          />
+          <Field label={t('hooks.description')} {...field('description', 'description')} placeholder="Warehouse" />
+          {writable.length > 1 && !webhook ? (
+            <Choice
+              label={t('app.organization')}
+              value={organization}
+              options={writable.map(({ id, name }) => [id, name] as const)}
+              onChange={(id) => {
+                setOrganization(id);
+                setAppIds([]);
+              }}
+            />
+          ) : null}
+          <Checks
+            legend={t('hooks.events')}
+            options={eventTypes.map((type) => [type, named('hooks.event', type)] as const)}
+            chosen={events}
+            onChange={setEvents}
+            hasCodes
+          />
+          {hasNames ? (
+            <Field
+              label={t('hooks.names')}
+              {...field('names', 'event_names')}
+              placeholder="purchase, sign_up"
+              hint={t('hooks.names_hint')}
+              isRequired
+            />
+          ) : null}
+          <OnlyApps organization={organization} chosen={appIds} onChange={setAppIds} />
+        </div>
+        <footer>
+          <button type="button" onClick={onClose}>
+            {t('cancel')}
+          </button>
+          <button type="submit" className="primary" disabled={save.isPending || events.length === 0}>
+            {t(webhook ? 'save' : 'hooks.create')}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+interface ChecksProps<Value extends string> {
+  readonly legend: string;
+  readonly hint?: string;
+  readonly options: readonly (readonly [value: Value, text: string])[];
+  readonly chosen: readonly Value[];
+  readonly onChange: (chosen: readonly Value[]) => void;
+  readonly hasCodes?: boolean;
+}
+
+function Checks<Value extends string>({ legend, hint, options, chosen, onChange, hasCodes }: ChecksProps<Value>) {
+  return (
+    <fieldset className="plain checks">
+      <legend className="label">{legend}</legend>
+      {options.map(([value, text]) => (
+        <label key={value} className="check">
+          <input
+            type="checkbox"
+            checked={chosen.includes(value)}
+            onChange={(event) =>
+              onChange(event.currentTarget.checked ? [...chosen, value] : chosen.filter((one) => one !== value))
+            }
+          />
+          <span>{text}</span>
+          {hasCodes ? <code className="muted">{value}</code> : null}
+        </label>
+      ))}
+      {hint ? <p className="hint">{hint}</p> : null}
+    </fieldset>
+  );
+}
+
+interface OnlyAppsProps {
+  readonly organization: string;
+  readonly chosen: readonly string[];
+  readonly onChange: (chosen: readonly string[]) => void;
+}
+
+/** An organization with one app has nothing to choose. */
+function OnlyApps({ organization, chosen, onChange }: OnlyAppsProps) {
+  const apps = (useApps().data?.data ?? []).filter(({ organization_id }) => organization_id === organization);
+  if (apps.length < 2 && chosen.length === 0) return null;
+  return (
+    <Checks
+      legend={t('hooks.apps')}
+      hint={t('hooks.apps_hint')}
+      options={apps.map(({ id, name }) => [id, name] as const)}
+      chosen={chosen}
+      onChange={onChange}
+    />
+  );
+}
+
+interface SecretReadyProps {
+  readonly title: string;
+  readonly secret: string;
+  readonly note?: string;
+  readonly onClose: () => void;
+}
+
+export function SecretReady({ title, secret, note, onClose }: SecretReadyProps) {
+  return (
+    <Dialog title={title} isDrawer onClose={onClose}>
+      <div className="fields">
+        <p className="notice warn">{t('hooks.once')}</p>
+        <div className="secret">
+          <code>{secret}</code>
+          <CopyButton text={secret} label={t('copy')} />
+        </div>
+        <p className="muted small">{note ?? t('hooks.secret_about')}</p>
+      </div>
+      <footer>
+        <button type="button" className="primary" onClick={onClose}>
+          {t('done')}
+        </button>
+      </footer>
+    </Dialog>
+  );
+}
