@@ -6,6 +6,7 @@ import { type Answer, call } from '#dashboard/api.ts';
 import { date, whole } from '#dashboard/format.ts';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
+import { Icon } from '#dashboard/parts/icons.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
 import type { Webhook } from '#dashboard/queries.ts';
@@ -147,8 +148,14 @@ function Attempts({ id, onReplay }: ListProps) {
 function ReplayButton({ id, onReplay }: ListProps) {
   if (!onReplay) return null;
   return (
-    <button type="button" aria-label={t('hooks.replay_of', { id })} onClick={() => onReplay(id)}>
-      {t('hooks.replay')}
+    <button
+      type="button"
+      className="plain icon"
+      aria-label={t('hooks.replay_of', { id })}
+      title={t('hooks.replay')}
+      onClick={() => onReplay(id)}
+    >
+      <Icon name="again" />
     </button>
   );
 }

@@ -1,14 +1,13 @@
 /** One webhook: whether it works, what it gets, and every attempt to deliver to it. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useLocation } from 'wouter';
+import { Link, useLocation } from 'wouter';
 import { useView } from '#dashboard/address.ts';
 import { call } from '#dashboard/api.ts';
 import { ago, bare, time } from '#dashboard/format.ts';
 import { useCanWrite } from '#dashboard/me.ts';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
-import { IntegrationTabs } from '#dashboard/parts/integration-tabs.tsx';
 import { WebhookState } from '#dashboard/parts/webhook-state.tsx';
 import { refreshMs, useApps, type Webhook } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
@@ -27,13 +26,11 @@ export function WebhookPage({ id }: { readonly id: string }) {
   const webhook = found.data;
   return (
     <div className="stack">
-      <div>
-        <div className="head">
-          <h1 className="cut">{bare(webhook.url)}</h1>
-          <WebhookState webhook={webhook} />
-          {canWrite ? <Actions webhook={webhook} /> : null}
-        </div>
-        <IntegrationTabs />
+      <div className="head">
+        <Link href="/integrations">← {t('hooks.title')}</Link>
+        <h1 className="cut">{bare(webhook.url)}</h1>
+        <WebhookState webhook={webhook} />
+        {canWrite ? <Actions webhook={webhook} /> : null}
       </div>
       <Trouble webhook={webhook} />
       <Details webhook={webhook} />
