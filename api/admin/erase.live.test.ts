@@ -448,14 +448,23 @@ test('erasing the people of one organization leaves those of other organizations
 });
 
 test('while ingest is behind, an erasure does what it can and reports that it is incomplete', async () => {
-  const cy = testPerson();
-  await stores.clickhouse.command(
-    `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition) VALUES ({o:String}, {a:String}, {i:String}, {d:String}, now(), 9)`,
-    { o: organization_id, a: app_id, i: cy.install, d: cy.device },
-  );
+  const [cy, neighbor] = [testPerson(), testPerson()];
+  // At the same place of another partition of the log: each partition counts its own frames.
+  for (const [{ install: i, device: d }, p] of [
+    [cy, 9],
+    [neighbor, 8],
+  ] as const)
+    await stores.clickhouse.command(
+      `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition) VALUES ({o:String}, {a:String}, {i:String}, {d:String}, now(), {p:UInt16})`,
+      { o: organization_id, a: app_id, i, d, p },
+    );
   await expect(erase(stores, request({ device: [cy.device], waitMs: 0 }))).rejects.toThrow(
     /blanked 0 clicks, 1 installs.*Run the same command again/,
   );
+  const left = 'SELECT install_id FROM installs WHERE device_id IN {of:Array(String)}';
+  expect(await stores.clickhouse.query(left, { of: [cy.device, neighbor.device] })).toEqual([
+    { install_id: neighbor.install },
+  ]);
   await expect(erase(stores, request({ device: ['x'], organization: 'Unknown' }))).rejects.toThrow(
     'no organization Unknown',
   );

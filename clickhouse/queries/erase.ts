@@ -30,6 +30,9 @@ export const erasableTables = Object.keys(emptied) as ErasableTable[];
 
 interface Place {
   readonly partition: string;
+  /** Each partition of the log counts the frames of a producer itself, and so does each kind of record in it. */
+  readonly log_partition: number;
+  readonly kind: string;
   readonly producer_id: string;
   readonly frame_no: number;
   readonly idx: number;
@@ -44,7 +47,6 @@ const sql = {
   asker: 'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id)',
   // A row may contain only another name of its device.
   waiting: 'hasAny({device:Array(String)}, arrayMap(key -> substring(key, 3), waiting_keys))',
-  place: '_partition_id AS partition, producer_id, frame_no, idx',
 };
 
 function personIn(table: 'installs' | 'events'): string {
@@ -94,8 +96,12 @@ async function* placesOf(
   ids: PersonIds,
   given: PersonIds,
 ): AsyncGenerator<[ErasableTable, Place[]]> {
-  const find = (from: string, where: string, of = ids, more: Record<string, unknown> = {}) =>
-    client.query<Place>(`SELECT ${sql.place} FROM ${from} WHERE ${where}`, { ...paramsOf(scope, of), ...more }, silent);
+  const find = (from: ErasableTable, where: string, of = ids, more: Record<string, unknown> = {}) =>
+    client.query<Place>(
+      `SELECT _partition_id AS partition, ${placeIn(from)} FROM ${from} WHERE ${where}`,
+      { ...paramsOf(scope, of), ...more },
+      silent,
+    );
   // The same visitor of the same day is the same person, by our own definition.
   const visitor = '(app_id, toDate(time), visitor)';
   const own = `SELECT app_id, toDate(time), visitor FROM clicks WHERE ${sql.scope} AND has({click:Array(String)}, click_id)`;
@@ -170,7 +176,7 @@ export async function erasePerson(
           client,
           table,
           `IN PARTITION ID '${partition.replaceAll(/\W/g, '')}'`,
-          `(producer_id, frame_no, idx) IN (${listed})`,
+          `(${placeIn(table)}) IN (${listed})`,
         );
       }
     }
@@ -178,8 +184,14 @@ export async function erasePerson(
   return counts;
 }
 
-function placeSql({ producer_id, frame_no, idx }: Place): string {
-  return `('${producer_id.replaceAll(/[^\w-]/g, '')}',${Number(frame_no)},${Number(idx)})`;
+/** Only dead letters are of several kinds; in the other tables the kind has no column. */
+function placeIn(table: ErasableTable): string {
+  return `log_partition, ${table === 'dead_letters' ? '' : "'' AS "}kind, producer_id, frame_no, idx`;
+}
+
+function placeSql({ log_partition, kind, producer_id, frame_no, idx }: Place): string {
+  const [of, by] = [kind, producer_id].map((text) => `'${text.replaceAll(/[^\w-]/g, '')}'`);
+  return `(${Number(log_partition)},${of},${by},${Number(frame_no)},${Number(idx)})`;
 }
 
 /** @returns how many rows of each table were blanked. @throws ClickHouseFailure */
