@@ -43,22 +43,29 @@ const fanOut = (reads = clickhouse) =>
   });
 
 /** Rows of a batch, as ingest stores them, each a record of its own. */
-async function store(table: string, rows: readonly object[], batch_no: number): Promise<void> {
-  const place = { time: '2026-11-20 10:00:00.000', log_partition: 3, batch_no, producer_id: 'p1', frame_no: batch_no };
+async function store(table: string, rows: readonly object[], batch_no: number, log_partition = 3): Promise<void> {
+  const place = { time: '2026-11-20 10:00:00.000', log_partition, batch_no, producer_id: 'p1', frame_no: batch_no };
   const lines = rows.map((row, idx) => JSON.stringify({ ...place, idx, ...row })).join('\n');
   const names = Object.keys({ ...place, idx: 0, ...Object.assign({}, ...rows) });
-  const insertion = { token: `${table} ${batch_no}`, format: 'JSONEachRow', columns: names } as const;
+  const insertion = { token: `${table} ${log_partition} ${batch_no}`, format: 'JSONEachRow', columns: names } as const;
   expect(await clickhouse.insert(table, Buffer.from(lines), insertion)).toMatchObject({ kind: 'written' });
 }
 
 /** As ingest does: begun, stored, and deleted with its marks. */
 async function commit(batch_no: number, ...tables: string[]): Promise<void> {
+  await commitIn(3, batch_no, tables);
+}
+
+async function commitIn(partition: number, batch_no: number, tables: readonly string[]): Promise<void> {
   const parts = tables.map((table) => ({ table, partition: '202611', rows: 1, time_from: timeMs, time_to: timeMs }));
   await stage.db.execute(
-    'INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time) VALUES (3, $1, 1, $2, $3, 1)',
-    [batch_no, '[]', JSON.stringify(parts)],
+    'INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time) VALUES ($4, $1, 1, $2, $3, 1)',
+    [batch_no, '[]', JSON.stringify(parts), partition],
   );
-  await stage.db.execute('DELETE FROM ingest.batch WHERE partition = 3 AND batch_no = ANY ($1)', [[batch_no]]);
+  await stage.db.execute('DELETE FROM ingest.batch WHERE partition = $2 AND batch_no = ANY ($1)', [
+    [batch_no],
+    partition,
+  ]);
 }
 
 async function owed(endpoint: EndpointForTest): Promise<{ id: string; type: string; data: Record<string, unknown> }[]> {
@@ -158,6 +165,24 @@ test('every record is owed once to each endpoint that wants it, and to no other 
   await commit(no, 'installs', 'events', 'matches');
   expect(await fanOut().pass()).toBe(1);
   expect(await owed(all)).toEqual(before);
+});
+
+test('records at the same place of two partitions of the log are owed each', async () => {
+  const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
+  const no = ++batchNo;
+  for (const partition of [0, 3]) {
+    const install_id = `ins_of_partition_${partition}`;
+    await store(
+      'installs',
+      [{ organization_id: endpoint.organization_id, app_id: 'app_1', install_id }],
+      no,
+      partition,
+    );
+    await commitIn(partition, no, ['installs']);
+  }
+  expect(await fanOut().pass()).toBe(2);
+  const ids = (await owed(endpoint)).map(({ data }) => data['install_id']);
+  expect(ids).toEqual(['ins_of_partition_0', 'ins_of_partition_3']);
 });
 
 test('clicks are owed 500 at a time, and read when they are sent', async () => {

@@ -146,6 +146,8 @@ async function owedRecords(
   };
   const { sql, params } = recordsOfBatch(table, filter, place);
   const rows = await clickhouse.query<RecordRow>(sql, params, webhookSettings);
+  // Each partition counts the frames of a producer itself. Facts of partition 0 are named as before there were others.
+  const partition = place.log_partition === 0 ? '' : ` ${place.log_partition}`;
   return rows.flatMap((row) => {
     const { organization_id, time_ms, producer_id, frame_no, idx, ...fields } = row;
     const data = 'properties' in fields ? { ...fields, properties: propertiesOf(fields['properties']) } : fields;
@@ -155,7 +157,7 @@ async function owedRecords(
         eventsOf[table]
           .filter((type) => subscriber.events.includes(type) && isFact(type, row, subscriber))
           .map((type): OwedMessage => {
-            const fact = `${type} ${producer_id} ${frame_no} ${idx}`;
+            const fact = `${type} ${producer_id} ${frame_no} ${idx}${partition}`;
             return { endpoint_id: subscriber.id, organization_id, type, fact, occurred_ms: time_ms, data };
           }),
       );
