@@ -30,11 +30,14 @@ const remedies: Record<Limit, readonly [what: string, remedy: string]> = {
     '`maxmemory`; a smaller `probabilistic_window_hours` of the apps. At the limit, `volatile-lru` drops the oldest, which shortens the window',
   ],
   ingest: [
-    'the one ingest that stores clicks',
-    'none: clicks use only the first partition. Divide the hosts between installations (`INSTALLATION`, databases of their own)',
+    `one ingest, which \`LOG_PARTITIONS\` = ${settings.LOG_PARTITIONS.fallback} allows`,
+    '`LOG_PARTITIONS`, and an ingest for each: partitions get equal shares of the clicks',
   ],
   redirector: ['one redirector, at half load', '`REDIRECTOR_PROCESSES`, more machines'],
-  redisCpu: ['one Redis process', 'none: one Redis per installation'],
+  redisCpu: [
+    'one Redis process',
+    'none: an installation has one. Divide the hosts between installations (`INSTALLATION`, databases of their own)',
+  ],
   publisher: ['the publisher of one machine', 'more redirector machines; one publisher is for one machine'],
   nats: ['one core of NATS', 'NATS uses several cores; what one stream takes at most was not measured'],
   clickhouse: [
@@ -64,8 +67,8 @@ export function needs(plans: readonly Plan[]): string {
       plans,
       ({ machines }) => `**${exact(machines)}**`,
     ),
-    row('partitions of clicks', plans, () => '1'),
-    row('**installations**, because a partition has one ingest', plans, ({ installations }) => `**${installations}**`),
+    row('`LOG_PARTITIONS`, and ingests', plans, ({ partitions }) => exact(partitions)),
+    row('**installations**, because each has one Redis process', plans, ({ installations }) => `**${installations}**`),
     row('journals and log', plans, ({ logBytesPerSecond }) => `${bytes(logBytesPerSecond)}/s`),
     row('`JOURNAL_BYTES_MAX` for an hour without NATS', plans, ({ journalBytesPerHour }) => bytes(journalBytesPerHour)),
     row('minutes that the default log holds', plans, ({ logMinutes }) => count(logMinutes)),
@@ -115,6 +118,7 @@ On paper: what a rate of clicks needs, calculated from measurements on two cores
 | bytes of a click in Redis | ${assumed.byAddressBytes} for ${assumed.byAddressHours} hours (${assumed.comparableShare * 100} % of the clicks: phones of apps with the platform) and ${assumed.byIdBytes} for ${assumed.byIdMinutes} minutes ([measured](measurements.md#recent-clicks-in-redis)) |
 | load at the peak | ${assumed.edgeLoad * 100} % of a core for redirectors, ${assumed.otherLoad * 100} % for everything else |
 | NATS | ${assumed.natsReplicas} replicas, each as expensive as the one that was measured: an assumption |
+| more partitions | cost no CPU in themselves: an assumption. In fact batches get smaller, which costs ClickHouse more per click, and rollups have a row per cell and partition |
 
 If \`bench/results/path.json\` is older than the [smaller recent clicks](measurements.md#the-record-path-npm-run-bench----path), its figure for Redis is too high: 1.1 to 1.2 µs were measured since.
 

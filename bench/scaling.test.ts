@@ -15,7 +15,8 @@ test('a plan multiplies the rate by what was measured', () => {
   expect(plan.ingestCores).toBeCloseTo((100_000 * 20e-6) / 0.7);
   expect(plan.natsCores).toBeCloseTo(3);
   expect(plan.clickhouseCores).toBeCloseTo(2);
-  expect(plan.installations).toBe(3);
+  expect(plan.partitions).toBe(3);
+  expect(plan.installations).toBe(1);
   expect(plan.logBytesPerSecond).toBe(60_000_000);
   expect(plan.journalBytesPerHour).toBe((60_000_000 * 3600) / plan.edges);
   expect(plan.diskBytesPerDay).toBe(100_000 * 100 * 86_400);
@@ -31,6 +32,7 @@ test('more clicks never need less, and a slower part is full earlier', () => {
       'redirectors',
       'edges',
       'machines',
+      'partitions',
       'installations',
       'redisBytes',
       'diskBytesPerDay',

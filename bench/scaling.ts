@@ -83,7 +83,9 @@ export interface Plan {
   readonly redisCores: number;
   readonly postgresCores: number;
   readonly machines: number;
-  /** Clicks have one partition and so one ingest: a higher rate needs several installations. */
+  /** LOG_PARTITIONS, and so ingests: a partition has one owner, which is one thread. */
+  readonly partitions: number;
+  /** An installation has one Redis process. */
   readonly installations: number;
   readonly logBytesPerSecond: number;
   readonly journalBytesPerHour: number;
@@ -105,7 +107,8 @@ export function planFor(rate: number, us: Measured): Plan {
   return {
     ...{ rate, redirectors, edges, natsCores, ingestCores, clickhouseCores, redisCores, postgresCores },
     machines: edges + machinesFor(natsCores + ingestCores + clickhouseCores + redisCores + postgresCores),
-    installations: Math.ceil(rate / limits(us).ingest),
+    partitions: Math.ceil(rate / limits(us).ingest),
+    installations: Math.ceil(rate / limits(us).redisCpu),
     logBytesPerSecond,
     journalBytesPerHour: (logBytesPerSecond * HOUR_SECONDS) / edges,
     logMinutes: settings.LOG_BYTES_MAX.fallback / logBytesPerSecond / 60,

@@ -81,6 +81,28 @@ test('a partition beyond LOG_PARTITIONS with anything in Postgres or the log is 
   expect(share.take).toEqual([0, 2, 3]);
 });
 
+test('once LOG_PARTITIONS was lowered, the partitions that still get records are shared evenly, and so are the others', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 8 }),
+      fc.integer({ min: 1, max: 8 }),
+      fc.integer({ min: 1, max: 4 }),
+      (before, after, ingests) => {
+        const cluster = new Cluster();
+        cluster.members = Array.from({ length: ingests }, (_, at) => ({ owner: `m${at}`, partitions: before }));
+        cluster.settle();
+        for (const member of cluster.members) member.partitions = after;
+        cluster.settle();
+        const all = [...cluster.owners];
+        for (const some of [all, all.filter(([p]) => p < after), all.filter(([p]) => p >= after)]) {
+          const counts = cluster.members.map(({ owner }) => some.filter(([, by]) => by === owner).length);
+          expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
+        }
+      },
+    ),
+  );
+});
+
 test("with different numbers of partitions, or records in other partitions than their ids', the first ingest owns all", () => {
   const cluster = new Cluster();
   cluster.members = [

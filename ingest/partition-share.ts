@@ -13,8 +13,8 @@ export interface Share {
 const nothing: Share = { all: [], mode: 'shared', take: [], letGo: [] };
 
 /**
- * Shares differ by one at most; earlier members have the larger ones. Partitions are released one at a time, so that the others
- * keep running. While ingests run with different numbers of partitions, or records are in other partitions than their ids', the
+ * Shares differ by one at most, also of the partitions that edges write to alone: those beyond LOG_PARTITIONS are kept for months,
+ * and cost nothing. Partitions are released one at a time, so that the others keep running. While ingests run with different numbers of partitions, or records are in other partitions than their ids', the
  * first member owns all: only a single process knows what is being stored in two partitions at once.
  * @param inLog partitions that the log has messages of.
  */
@@ -34,20 +34,24 @@ export function shareOf(
   );
   const isAgreed = members.every(({ partitions }) => partitions === count);
   const mode = isAgreed && !areStraysRecent && !areStraysHere ? 'shared' : 'one';
-  const target = targetOf(mode, rank, all.length, members.length);
   const owners = new Map(owned.map(({ partition, owner }) => [partition, owner]));
-  const mine = all.filter((partition) => owners.get(partition) === me);
-  const free = all.filter((partition) => (owners.get(partition) ?? null) === null);
-  const surplus = mine.length > target ? mine.slice(target) : [];
-  return {
-    all,
-    mode,
-    take: [...mine, ...free].slice(0, target),
-    letGo: mode === 'one' ? surplus : surplus.slice(-1),
-  };
+  const isMine = (partition: number) => owners.get(partition) === me;
+  const isFree = (partition: number) => (owners.get(partition) ?? null) === null;
+  const take: number[] = [];
+  const surplus: number[] = [];
+  // The larger shares of the one are with the first members, those of the other with the last.
+  for (const [some, place] of [
+    [all.filter((partition) => partition < count), rank],
+    [all.filter((partition) => partition >= count), members.length - 1 - rank],
+  ] as const) {
+    const target = mode === 'one' ? (rank === 0 ? some.length : 0) : shareOfPlace(place, some.length, members.length);
+    const mine = some.filter(isMine);
+    take.push(...[...mine, ...some.filter(isFree)].slice(0, target));
+    surplus.push(...mine.slice(target));
+  }
+  return { all, mode, take, letGo: mode === 'one' ? surplus : surplus.slice(-1) };
 }
 
-function targetOf(mode: Share['mode'], rank: number, partitions: number, members: number): number {
-  if (mode === 'one') return rank === 0 ? partitions : 0;
-  return Math.floor(partitions / members) + (rank < partitions % members ? 1 : 0);
+function shareOfPlace(place: number, partitions: number, members: number): number {
+  return Math.floor(partitions / members) + (place < partitions % members ? 1 : 0);
 }

@@ -9,7 +9,7 @@ import type { Clock } from '#common/clock.ts';
 import { TrustedProxies } from '#common/http/peer.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import { newId } from '#common/ids.ts';
-import type { Journal, JournalLane } from '#common/journal/journal.ts';
+import type { Journal } from '#common/journal/journal.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
@@ -26,6 +26,7 @@ import type { TapPage } from '#common/redirect/tap-page.ts';
 import { opensTapPage } from '#common/redirect/visit-answer.ts';
 import { type Visitor, wantsJson } from '#common/redirect/visitor.ts';
 import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
+import type { ClickLanes } from './click-lanes.ts';
 import { Counters } from './counters.ts';
 import { KnownLinks } from './known-links.ts';
 import type { SignalBeacon } from './signal-beacon.ts';
@@ -36,7 +37,7 @@ import { isAmbiguous, isHost, readVisitor, requestHostOf } from './visitor.ts';
 export interface EdgeOptions {
   readonly cache: LinkCache;
   readonly journal: Journal;
-  readonly lane: JournalLane;
+  readonly lanes: ClickLanes;
   readonly clock: Clock;
   readonly trustedProxies: readonly string[];
   readonly addresses: AddressWriter;
@@ -62,7 +63,7 @@ export class Edge {
   readonly state: VisitState;
   readonly #cache: LinkCache;
   readonly #journal: Journal;
-  readonly #lane: JournalLane;
+  readonly #lanes: ClickLanes;
   readonly #clock: Clock;
   readonly #proxies: TrustedProxies | null;
   readonly #addresses: AddressWriter;
@@ -75,11 +76,11 @@ export class Edge {
   readonly #known: KnownLinks;
 
   constructor(options: EdgeOptions) {
-    const { cache, journal, lane, clock, trustedProxies, addresses, queryFilter } = options;
+    const { cache, journal, lanes, clock, trustedProxies, addresses, queryFilter } = options;
     this.#cache = cache;
     this.#known = new KnownLinks(cache);
     this.#journal = journal;
-    this.#lane = lane;
+    this.#lanes = lanes;
     this.#clock = clock;
     this.#proxies = trustedProxies.length === 0 ? null : new TrustedProxies(trustedProxies);
     this.#addresses = addresses;
@@ -190,7 +191,7 @@ export class Edge {
       visit = Visit.begin(this.state, res, decision.kind, content);
     }
     const recorded = this.#recorded(visitor, plan.app, nowMs);
-    this.#journal.append(this.#lane, plan.record(clickId, recorded, device, isPreview, nowMs), visit);
+    this.#journal.append(this.#lanes.at(nowMs), plan.record(clickId, recorded, device, isPreview, nowMs), visit);
   }
 
   /** The page for a visitor in a browser; null for visitors who are redirected without one. */

@@ -12,6 +12,7 @@ import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { ClickLanes } from './click-lanes.ts';
 import { exposeCounters } from './counters.ts';
 import { DiskCache } from './disk-cache.ts';
 import { Edge } from './edge.ts';
@@ -55,7 +56,7 @@ const edge = new Edge({
   beacon,
   cache,
   journal,
-  lane: journal.lane('click', 0),
+  lanes: new ClickLanes(journal, config.LOG_PARTITIONS),
   clock: systemClock,
   trustedProxies: config.TRUSTED_PROXIES,
   addresses: new AddressWriter(config.ADDRESS_KEY),

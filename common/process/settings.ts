@@ -274,7 +274,7 @@ export const settings = {
     'lower-case letters, digits and hyphens, at most 32',
     'Name of this installation in NATS: its stream and its subjects. Installations that share a server need different names.',
   ),
-  LOG_PARTITIONS: integer(1, 1, 64, 'Partitions of the log per kind of record; each is owned by one ingest.'),
+  LOG_PARTITIONS: integer(1, 1, 64, 'Partitions of the log, each owned by one ingest; the same for edges and ingests.'),
   LOG_REPLICAS: choice('1', ['1', '3', '5'], 'Replicas of the log in a NATS cluster.'),
   LOG_BYTES_MAX: integer(
     10_737_418_240,

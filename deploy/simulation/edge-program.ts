@@ -5,6 +5,7 @@ import { DAY_MS } from '#common/durations.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
+import { ClickLanes } from '#redirector/click-lanes.ts';
 import type { SeededRandom } from '#testing/seeded-random.ts';
 import type { Answers } from './answers.ts';
 import { clickFields, idOf, type SentClicks } from './click-line.ts';
@@ -17,7 +18,8 @@ export interface EdgeOptions {
   readonly machine: Machine;
   readonly slot: string;
   readonly answers: Answers;
-  readonly partitions: number;
+  /** LOG_PARTITIONS now; a process keeps the one that it starts with. */
+  readonly partitions: () => number;
   readonly sync: 'after_answer' | 'before_answer';
   readonly segmentBytes: number;
   readonly bytesMax: number;
@@ -121,8 +123,10 @@ export class EdgeSlot {
 
   #send(program: Program, journal: Journal): void {
     const { scheduler } = program;
-    const { turnMs, recordsPerTurnMax, partitions, isLoaded, answers, clicks } = this.#options;
+    const { turnMs, recordsPerTurnMax, isLoaded, answers, clicks } = this.#options;
     const { random } = scheduler;
+    const partitions = this.#options.partitions();
+    const clickLanes = new ClickLanes(journal, partitions, random.between(0, partitions - 1));
     const turn = () => {
       if (!isLoaded()) {
         scheduler.after(idleMs, () => program.enter(turn));
@@ -131,21 +135,23 @@ export class EdgeSlot {
       for (let left = random.between(1, recordsPerTurnMax); left > 0; left--) {
         const what = this.#draw(random, program.time.now());
         const { kind, id } = what;
-        const partition =
-          kind === 'click' ? random.between(0, partitions - 1) : partitionOf(simulatedApp, id, partitions);
+        const lane =
+          kind === 'click'
+            ? clickLanes.at(program.time.now())
+            : journal.lane(kind, partitionOf(simulatedApp, id, partitions));
         const number = answers.open(this.name, scheduler.now, what);
         const click_id = kind === 'click' && clicks !== undefined ? idOf('clk', what.time, scheduler) : undefined;
         const click = click_id === undefined ? undefined : { n: number, click_id, time: what.time };
         if (click !== undefined) clicks?.sent.push(click);
         const settle = (answer: 'kept' | 'refused') => {
           if (program.isDead) return;
-          scheduler.note(() => `${program.name} ${kind} ${number} ${id} of partition ${partition} is ${answer}`);
+          scheduler.note(() => `${program.name} ${kind} ${number} ${id} of partition ${lane.partition} is ${answer}`);
           answers.settle(number, answer, scheduler.now);
           if (click !== undefined && answer === 'kept') clicks?.kept.push(click);
         };
         const more = click_id === undefined ? {} : clickFields(click_id);
         const record: SimulatedRecord = { n: number, time: what.time, ...(id === '' ? {} : { id }), ...more };
-        journal.append(journal.lane(kind, partition), JSON.stringify(record), {
+        journal.append(lane, JSON.stringify(record), {
           committed: () => settle('kept'),
           refused: () => settle('refused'),
         });

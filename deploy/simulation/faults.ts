@@ -36,6 +36,10 @@ export const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'number of partitions changed',
+    hit: (world) => void world.changePartitions(world.scheduler.random.pick([1, 2, 4])),
+  },
+  {
     name: 'power lost',
     hit: (world) => void world.losePower(world.scheduler.random.pick(world.edges)),
   },

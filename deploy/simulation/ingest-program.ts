@@ -32,7 +32,8 @@ import { ThinFormer } from './thin-former.ts';
 export interface IngestOptions {
   readonly machine: Machine;
   readonly name: string;
-  readonly partitions: number;
+  /** LOG_PARTITIONS now; a process keeps the one that it starts with. */
+  readonly partitions: () => number;
   readonly leaseSeconds: number;
   readonly batchRows: number;
   readonly logBytesMax: () => number;
@@ -83,11 +84,12 @@ export class IngestInstance {
 
   #sinkOf(
     program: Program,
+    partitions: number,
     checkpoints: Checkpoints,
     allowStrays: (partition: number) => Promise<void>,
     log: SinkParts['log'],
   ): SinkParts {
-    const { machine, partitions, postgres, clickhouse } = this.#options;
+    const { machine, postgres, clickhouse } = this.#options;
     const { time } = program;
     const stored = new SimulatedRecords(clickhouse, program, machine);
     const installs = new InstallLookup(null, stored, time, installsRememberedMax);
@@ -111,7 +113,8 @@ export class IngestInstance {
   }
 
   async #run(program: Program): Promise<void> {
-    const { machine, name, partitions, leaseSeconds, batchRows, logBytesMax, postgres } = this.#options;
+    const { machine, name, leaseSeconds, batchRows, logBytesMax, postgres } = this.#options;
+    const partitions = this.#options.partitions();
     const nats = new SimulatedNatsClient(program, this.#options.nats, machine.link);
     this.client = nats;
     await nats.connected();
@@ -125,7 +128,7 @@ export class IngestInstance {
       keepLogStream(nats, stream, (line) => log({}, line), { time, isOwner: true, installationId });
     await stampLog();
     const allowStrays = (partition: number) => owned.allowStrays(partition);
-    const sink = this.#sinkOf(program, checkpoints, allowStrays, log);
+    const sink = this.#sinkOf(program, partitions, checkpoints, allowStrays, log);
     const owned: OwnedPartitions = new OwnedPartitions({
       owner: name,
       partitions,

@@ -92,6 +92,18 @@ export const mutations: readonly Mutation[] = [
     to: '0',
   },
   {
+    without: 'owning the partitions that only the log knows of, after LOG_PARTITIONS was changed',
+    file: 'ingest/partition-share.ts',
+    from: ', ...inLog]',
+    to: ']',
+  },
+  {
+    without: 'marks of its own for each partition that a producer writes to',
+    file: 'common/log/marks.ts',
+    from: '{lane.partition}`',
+    to: '{0}`',
+  },
+  {
     without: 'noticing that the lease is gone while strays wait',
     file: 'ingest/partition-owner.ts',
     from: 'this.#lease.isLost || ',

@@ -14,6 +14,8 @@ const themes: readonly (readonly string[])[] = [
   ['disk'],
   ['network'],
   ['time', 'clock'],
+  ['partitions', 'replay'],
+  ['partitions', 'log', 'Postgres'],
 ];
 const themesOfMatching = [['Redis'], ['Redis', 'Postgres'], ['Redis', 'log']];
 const themedShare = 0.4;

@@ -26,9 +26,9 @@ import { recordsOf, type SimulatedRecord } from './thin-former.ts';
 export interface WorldShape {
   readonly machines: number;
   readonly slots: number;
-  /** The setting of the ingests. */
+  /** The setting of the ingests at first. */
   readonly partitions: number;
-  /** The setting of the edges: another number while the setting is being changed. */
+  /** The setting of the edges at first: another number while the setting is being changed. */
   readonly edgePartitions: number;
   readonly sync: 'after_answer' | 'before_answer';
   readonly segmentBytes: number;
@@ -56,6 +56,8 @@ const logShareMax = 0.76;
 const fedMs = 5 * HOUR_MS;
 const watchMs = 100;
 const restartMsMax = 1_500;
+/** How long it takes until every process was restarted with a changed setting. */
+const rollMsMax = 5_000;
 /** How long before the earliest time that a replay must cover an operator lets it begin. */
 const replayMarginMs = 120_000;
 
@@ -90,6 +92,8 @@ export class World {
   readonly #recentIds: RecentId[] = [];
   readonly #supervised: Supervised[] = [];
   readonly #restarting = new Set<Supervised>();
+  /** LOG_PARTITIONS once it was changed. */
+  #partitions: number | undefined;
 
   constructor(scheduler: Scheduler, shape: WorldShape) {
     this.scheduler = scheduler;
@@ -111,6 +115,14 @@ export class World {
 
   get programs(): Program[] {
     return this.machines.flatMap((machine) => [...machine.programs]);
+  }
+
+  /** An operator changes LOG_PARTITIONS and restarts edges and ingests with it, one after the other in any order. */
+  changePartitions(partitions: number): void {
+    this.#partitions = partitions;
+    this.scheduler.note(() => `the number of partitions becomes ${partitions}`);
+    for (const one of [...this.slots, ...this.ingests])
+      this.scheduler.after(this.scheduler.random.next() * rollMsMax, () => one.program?.kill());
   }
 
   /** ClickHouse is copied roughly as it is now. */
@@ -173,7 +185,7 @@ export class World {
         machine,
         slot: `edge-${at}`,
         answers,
-        partitions: shape.edgePartitions,
+        partitions: () => this.#partitions ?? shape.edgePartitions,
         sync: shape.sync,
         segmentBytes: shape.segmentBytes,
         bytesMax: shape.journalBytesMax,
@@ -204,11 +216,11 @@ export class World {
 
   #addIngest(name: string): void {
     const { shape, center, nats, postgres, clickhouse, redis } = this;
-    const { partitions, leaseSeconds, batchRows } = shape;
+    const { leaseSeconds, batchRows } = shape;
     const ingest = new IngestInstance({
       machine: center,
       name,
-      partitions,
+      partitions: () => this.#partitions ?? shape.partitions,
       leaseSeconds,
       batchRows,
       logBytesMax: () => shape.logBytesMax,
@@ -277,7 +289,8 @@ export class World {
     for (const { disk } of this.edges) note('disk', disk.hits);
     const { repeats } = answers;
     note('clients', { repeats, forgiven: answers.count('forgiven'), refused: answers.count('refused') });
-    note('operator', { months_passed: quietMonths, written_off: this.writtenOff });
+    const spread = new Set(clickhouse.rows.filter(({ table }) => table === 'clicks').map((row) => row.log_partition));
+    note('operator', { months_passed: quietMonths, written_off: this.writtenOff, partitions_of_clicks: spread.size });
     return all;
   }
 

@@ -17,6 +17,7 @@ import { payloadOf, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
+import { ClickLanes } from '#redirector/click-lanes.ts';
 import { DiskCache } from '#redirector/disk-cache.ts';
 import { Edge } from '#redirector/edge.ts';
 import { RedirectorServer } from '#redirector/server.ts';
@@ -156,7 +157,7 @@ export class TestEdge {
       systemClock,
     );
     const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, diskCache });
-    const lane = journal.lane('click', 0);
+    const lanes = new ClickLanes(journal, 1);
     const trustedProxies = options.trustedProxies ?? [];
     const tokens = new SignalTokens('a key for tests that is long enough');
     const beacon = new SignalBeacon({ redis, tokens, clock: options.beaconClock ?? systemClock });
@@ -165,7 +166,7 @@ export class TestEdge {
       beacon,
       cache,
       journal,
-      lane,
+      lanes,
       clock: systemClock,
       trustedProxies,
       addresses: new AddressWriter('a key for tests that is long enough'),
