@@ -19,6 +19,7 @@ import { Nats } from '#common/stores/nats.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';
 import { Ingest } from '#ingest/ingest.ts';
 import { Publisher } from '#publisher/publisher.ts';
+import { clusterSize, NatsCluster } from '#testing/nats-cluster.ts';
 import {
   natsForTest,
   ownClickhouseForTest,
@@ -73,11 +74,11 @@ export class PipelineHarness {
   readonly folder: string;
   readonly postgres: TestPostgres;
   readonly clickhouse: TestServer;
-  readonly nats: TestServer;
   readonly client: ClickHouse;
   readonly journal: Journal;
   readonly publisher: Publisher;
   readonly damage: string[];
+  readonly #log: TestServer | NatsCluster;
   readonly #logBytesMax: number;
   readonly #connection: Nats;
   readonly #ingests: IngestChild[] = [];
@@ -90,7 +91,7 @@ export class PipelineHarness {
     folder: string;
     postgres: TestPostgres;
     clickhouse: TestServer;
-    nats: TestServer;
+    log: TestServer | NatsCluster;
     client: ClickHouse;
     journal: Journal;
     publisher: Publisher;
@@ -101,37 +102,53 @@ export class PipelineHarness {
     this.folder = parts.folder;
     this.postgres = parts.postgres;
     this.clickhouse = parts.clickhouse;
-    this.nats = parts.nats;
     this.client = parts.client;
     this.journal = parts.journal;
     this.publisher = parts.publisher;
     this.damage = parts.damage;
     this.#connection = parts.connection;
+    this.#log = parts.log;
     this.#logBytesMax = parts.logBytesMax;
   }
 
-  static async start({ logBytesMax = 1_073_741_824 } = {}): Promise<PipelineHarness> {
+  /** The server of the log, unless that is a cluster. */
+  get nats(): TestServer {
+    if (this.#log instanceof NatsCluster) throw new Error('The log of this test is a cluster.');
+    return this.#log;
+  }
+
+  get cluster(): NatsCluster {
+    if (this.#log instanceof NatsCluster) return this.#log;
+    throw new Error('The log of this test is a single server.');
+  }
+
+  /** @param options.hasCluster whether the log is on three servers, with a replica on each. */
+  static async start({ logBytesMax = 1_073_741_824, hasCluster = false } = {}): Promise<PipelineHarness> {
     const folder = mkdtempSync(join(tmpdir(), 'way-'));
     const root = join(folder, 'journal');
-    const [postgres, clickhouse, nats] = await Promise.all([postgresForTest(), ownClickhouseForTest(), natsForTest()]);
+    const [postgres, clickhouse, log] = await Promise.all([
+      postgresForTest(),
+      ownClickhouseForTest(),
+      hasCluster ? NatsCluster.start() : natsForTest(),
+    ]);
     const client = new ClickHouse({ url: `${clickhouse.url}/test`, requestTimeoutMs: 10_000 });
     await migrateClickHouse(client, { retentionDays: 730 });
     const options = { root, slot: 'edge-0', segmentBytes: 100_000, bytesMax: 1e9, sync: 'after_answer' } as const;
     const journal = await Journal.open(options);
-    const connection = await Nats.connect({ url: nats.url, name: 'test', installation: defaultInstallation });
+    const connection = await Nats.connect({ url: log.url, name: 'test', installation: defaultInstallation });
     const damage: string[] = [];
     const publisher = new Publisher({
       root,
       machine: 'test',
       nats: connection,
       system: nodeSystem,
-      ensureLog: () => keepLogStream(connection, { bytesMax: logBytesMax, replicas: 1 }, () => undefined),
+      ensureLog: () => keepLogStream(connection, { bytesMax: logBytesMax, replicas: replicasOf(log) }, () => undefined),
       onDamage: (_, reason) => damage.push(reason),
       log: () => undefined,
     });
     await publisher.start();
     return new PipelineHarness({
-      ...{ folder, postgres, clickhouse, nats, client, journal, publisher, connection, damage, logBytesMax },
+      ...{ folder, postgres, clickhouse, log, client, journal, publisher, connection, damage, logBytesMax },
     });
   }
 
@@ -162,7 +179,8 @@ export class PipelineHarness {
     return {
       INGEST_DATABASE_URL: this.postgres.urlAs('signpost_ingest'),
       CLICKHOUSE_URL: `${this.clickhouse.url}/test`,
-      NATS_URL: this.nats.url,
+      NATS_URL: this.#log.url,
+      LOG_REPLICAS: String(replicasOf(this.#log)),
       INSTANCE: instance,
       LOG_BYTES_MAX: String(this.#logBytesMax),
       LEASE_SECONDS: String(leaseSeconds),
@@ -235,7 +253,11 @@ export class PipelineHarness {
     await this.publisher.stop();
     await this.#connection.close();
     await this.client.close();
-    await Promise.all([this.postgres.stop(), this.clickhouse.stop(), this.nats.stop()]);
+    await Promise.all([this.postgres.stop(), this.clickhouse.stop(), this.#log.stop()]);
     rmSync(this.folder, { recursive: true });
   }
+}
+
+function replicasOf(log: TestServer | NatsCluster): number {
+  return log instanceof NatsCluster ? clusterSize : 1;
 }
