@@ -8,7 +8,10 @@ beforeAll(async () => {
 });
 afterAll(() => way.stop());
 
-test('with a log on three servers, nothing is lost or counted twice when its leader dies, and then a follower', async () => {
+test('with a log on three servers, nothing is lost or counted twice when its leader dies, and then a follower', {
+  tags: ['slow'],
+  timeout: 120_000,
+}, async () => {
   const ingest = await way.ingestHere();
   ingest.start();
   try {
@@ -26,4 +29,4 @@ test('with a log on three servers, nothing is lost or counted twice when its lea
   } finally {
     await ingest.stop();
   }
-}, 120_000);
+});
