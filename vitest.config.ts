@@ -26,8 +26,8 @@ export default defineConfig({
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**', 'deploy/simulation/**'],
           // Properties are tried hundreds of times, which takes seconds on a busy machine.
           testTimeout: 30_000,
-          // Some wait for the disk.
-          maxWorkers: 3,
+          // Each worker loads most of the code, which takes longer than the tests.
+          maxWorkers: 2,
           isolate: false,
           sequence: { groupOrder: 0 },
         },
@@ -39,7 +39,7 @@ export default defineConfig({
           include: ['deploy/simulation/**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts'],
           testTimeout: 60_000,
-          maxWorkers: 3,
+          maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
       },

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { linkChangesBody, newLinkBody } from '#common/links/link-fields.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { appChangesBody, newAppBody } from './apps/fields.ts';
 import { type ApiForTest, apiForTest, type Member } from './testing/running-api.ts';
 
@@ -54,12 +55,25 @@ function bodies(properties: object, valid: Record<string, unknown>) {
 
 const good = { app: { name: 'x', fallback_url: 'https://a.example' }, link: { path: '/x', app_id: '', title: 'x' } };
 
-test.each([
-  ['POST', () => '/apps', newAppBody.properties, () => good.app],
-  ['PATCH', () => `/apps/${appId}`, appChangesBody.properties, () => good.app],
-  ['POST', () => '/links', newLinkBody.properties, () => ({ ...good.link, app_id: appId })],
-  ['PATCH', () => `/links/${linkId}`, linkChangesBody.properties, () => ({ title: 'x', path: '/x' })],
-])('%s with any body is executed or refused, and never fails', async (method, path, properties, valid) => {
+const writes = [
+  { method: 'POST', path: () => '/apps', properties: newAppBody.properties, valid: () => good.app },
+  { method: 'PATCH', path: () => `/apps/${appId}`, properties: appChangesBody.properties, valid: () => good.app },
+  {
+    method: 'POST',
+    path: () => '/links',
+    properties: newLinkBody.properties,
+    valid: () => ({ ...good.link, app_id: appId }),
+  },
+  {
+    method: 'PATCH',
+    path: () => `/links/${linkId}`,
+    properties: linkChangesBody.properties,
+    valid: () => ({ title: 'x', path: '/x' }),
+  },
+];
+const sizes = [80, 400].flatMap((count) => writes.map((write) => ({ ...write, count })));
+const title = '$method with any of $count bodies is executed or refused, and never fails';
+testCostlyCases(sizes, writes.length, title, async ({ method, path, properties, valid, count: numRuns }) => {
   await fc.assert(
     fc.asyncProperty(bodies(properties, valid()), async (body) => {
       const reply = await owner.call(method, path(), JSON.stringify(body));
@@ -67,7 +81,7 @@ test.each([
       expect([200, 201, 400, 404]).toContain(reply.status);
       if (reply.status === 400) expect(reply.body.error.details.field).toEqual(expect.any(String));
     }),
-    { numRuns: 400 },
+    { numRuns },
   );
 });
 
@@ -82,6 +96,6 @@ test('a list with any query is answered or refused, and never fails', async () =
       expect(api.failures.splice(0)).toEqual([]);
       expect([200, 400, 404]).toContain(reply.status);
     }),
-    { numRuns: 300 },
+    { numRuns: 100 },
   );
 });

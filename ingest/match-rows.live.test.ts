@@ -4,6 +4,7 @@ import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { matchJson } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import type { FailpointName } from './failpoints.ts';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
@@ -37,7 +38,9 @@ async function counted(app_id: string): Promise<number[]> {
 
 const eventually = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000, interval: 50 });
 
-test.each<[FailpointName]>([['formed'], ['part_inserted'], ['after']])(
+testCostlyCases<FailpointName>(
+  ['part_inserted', 'formed', 'after'],
+  1,
   'matches are stored once each when ingest dies at %s, like the clicks of the same batch',
   async (failpoint) => {
     const app_id = newId('app', Date.now());

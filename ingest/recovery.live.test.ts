@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { Postgres } from '#common/stores/postgres.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { FanOut } from '#webhooks/fan-out.ts';
 import { clicksIn } from '#webhooks/stored-clicks.ts';
-import { failpointNames } from './failpoints.ts';
+import { type FailpointName, failpointNames } from './failpoints.ts';
 import { PipelineHarness, testOrganizationId } from './testing/pipeline-harness.ts';
 
 let way: PipelineHarness;
@@ -45,7 +46,10 @@ test('answered clicks are in ClickHouse once, enriched, in the raw table and the
   expect(ingest.output).toContain('"rows":1000');
 });
 
-test.each(failpointNames.filter((name) => !name.startsWith('learned_')).map((name) => [name]))(
+const first: readonly FailpointName[] = ['part_inserted', 'after'];
+testCostlyCases(
+  [...first, ...failpointNames.filter((name) => !first.includes(name) && !name.startsWith('learned_'))],
+  first.length,
   'killing ingest at %s, twice, loses nothing and counts nothing twice',
   async (name) => {
     for (const at of [1, 2]) {

@@ -11,6 +11,7 @@ import { newId } from '#common/ids.ts';
 import { childEnvironment } from '#common/process/config.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Rows } from '#redirector/testing/running-edge.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
 import {
   type AdminParts,
@@ -100,38 +101,46 @@ test('a script creates a user with flags and a password on standard input', asyn
   expect([again.code, again.stderr]).toEqual([1, 'a user with the e-mail address ada@example.com already exists\n']);
 });
 
-test.each([
-  [['create-user', '--organization', 'x'], 'correct horse battery', '--email is missing'],
+const mistakes = (
   [
-    ['create-user', '--email', 'nobody', '--organization', 'x'],
-    'correct horse battery',
-    '--email must be an e-mail address',
-  ],
-  [['create-user', '--email', 'a@b.example'], 'correct horse battery', '--organization is missing'],
-  [['create-user', '--email', 'a@b.example', '--organization', 'x'], 'short', 'must have 12 to 1024 characters'],
-  [['create-user', '--email', 'a@b.example', '--organization', 'x'], 'password1234', 'is easy to guess'],
-  [['create-user', '--email', 'a@b.example', '--organization', 'x'], '', 'must have 12 to 1024 characters'],
-  [
-    ['create-user', '--email', 'a@b.example', '--organization', newId('org', 1)],
-    'correct horse battery',
-    'there is no organization',
-  ],
-  [
-    ['add-member', '--email', 'a@b.example', '--organization', 'x', '--role', 'member'],
-    '',
-    'there is no organization x',
-  ],
-  [['add-member', '--email', 'a@b.example', '--organization', 'x', '--role', 'king'], '', 'Allowed choices are'],
-  [['reset-password', '--email', 'a@b.example'], 'correct horse battery', 'there is no user a@b.example'],
-  [['create-user', '--password', 'secret'], '', 'unknown option'],
-  [['dance'], '', 'unknown command'],
-])('admin %j with %j on standard input fails with the message: %s', async (args, input, reason) => {
-  const run = await admin(args, input);
-  expect(run.code).toBe(1);
-  expect(run.stderr).toContain(reason);
-  expect(run.stderr).not.toContain('    at ');
-  expect(await parts.db.query('SELECT FROM users')).toEqual([]);
-});
+    [['create-user', '--organization', 'x'], 'correct horse battery', '--email is missing'],
+    [
+      ['create-user', '--email', 'nobody', '--organization', 'x'],
+      'correct horse battery',
+      '--email must be an e-mail address',
+    ],
+    [['create-user', '--email', 'a@b.example'], 'correct horse battery', '--organization is missing'],
+    [['create-user', '--email', 'a@b.example', '--organization', 'x'], 'short', 'must have 12 to 1024 characters'],
+    [['create-user', '--email', 'a@b.example', '--organization', 'x'], 'password1234', 'is easy to guess'],
+    [['create-user', '--email', 'a@b.example', '--organization', 'x'], '', 'must have 12 to 1024 characters'],
+    [
+      ['create-user', '--email', 'a@b.example', '--organization', newId('org', 1)],
+      'correct horse battery',
+      'there is no organization',
+    ],
+    [
+      ['add-member', '--email', 'a@b.example', '--organization', 'x', '--role', 'member'],
+      '',
+      'there is no organization x',
+    ],
+    [['add-member', '--email', 'a@b.example', '--organization', 'x', '--role', 'king'], '', 'Allowed choices are'],
+    [['reset-password', '--email', 'a@b.example'], 'correct horse battery', 'there is no user a@b.example'],
+    [['create-user', '--password', 'secret'], '', 'unknown option'],
+    [['dance'], '', 'unknown command'],
+  ] as const
+).map(([args, input, reason]) => ({ args, input, reason }));
+testCostlyCases(
+  mistakes,
+  4,
+  'admin $args with "$input" on standard input fails with the message: $reason',
+  async ({ args, input, reason }) => {
+    const run = await admin([...args], input);
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain(reason);
+    expect(run.stderr).not.toContain('    at ');
+    expect(await parts.db.query('SELECT FROM users')).toEqual([]);
+  },
+);
 
 test('--help lists every command without a database', async () => {
   const { code, stdout } = await admin(['--help'], '', { DATABASE_URL: '' });

@@ -4,6 +4,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { audit, auditHour } from '#clickhouse/queries/audit.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { seededRandom } from '#common/seeded-random.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 
 const from_ms = Date.parse('2026-03-28T00:00:00Z');
@@ -52,14 +53,15 @@ test('the audit finds no fault in correct figures', async () => {
   expect(days.length).toBe(5);
 });
 
-test.each([
+const rollups = [
   'clicks_by_link',
+  'events_by_dimension',
   'clicks_by_dimension',
   'installs_by_link',
   'installs_by_dimension',
   'events_by_link',
-  'events_by_dimension',
-])('a wrong row inserted into %s is found, with its hour and app', async (table) => {
+];
+testCostlyCases(rollups, 2, 'a wrong row inserted into %s is found, with its hour and app', async (table) => {
   const place = table.endsWith('_by_link') ? "'lnk_x'" : "'quarter'";
   const column = table.endsWith('_by_link') ? 'link_id' : 'dimension';
   const found = await after(
@@ -105,7 +107,8 @@ test('a batch that was stored twice is found, although raw rows and rollups agre
   expect(found.faults.every((fault) => fault.fault === 'record_stands_twice')).toBe(true);
 });
 
-test.each(['clicks', 'installs', 'events'])('a row deleted from %s is found in both of its rollups', async (kind) => {
+const kinds = ['events', 'clicks', 'installs'];
+testCostlyCases(kinds, 1, 'a row deleted from %s is found in both of its rollups', async (kind) => {
   const before = (await report(thatDay)).faults.length;
   const [row] = await client.query<{ time: string; batch_id: string; frame_no: number; idx: number }>(
     `SELECT toString(time) AS time, batch_id, frame_no, idx FROM ${kind} WHERE batch_id = 'audited' AND toDate(time) = '2026-03-30'
@@ -194,12 +197,17 @@ test('the audit of an hour finds the faults inserted into it, and none of the ho
   expect(await auditHour(client, hour_ms + HOUR_MS)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
 });
 
-test.each([
-  ['is stored twice', 'INSERT INTO events SELECT * FROM events WHERE is_learned AND', 2, 1],
-  ['has lost the row that gives the event again', 'DELETE FROM events WHERE is_learned AND sign = 1 AND', 1, 2],
-  ['has lost the row that takes the event back', 'DELETE FROM events WHERE sign = -1 AND', 1, 3],
-  ['has lost the event that it is about', 'DELETE FROM events WHERE NOT is_learned AND', 1, 4],
-])('a later attribution of an event that %s is found', async (_, change, copies, hour) => {
+const damages = [
+  { what: 'is stored twice', change: 'INSERT INTO events SELECT * FROM events WHERE is_learned AND', copies: 2 },
+  { what: 'has lost the event that it is about', change: 'DELETE FROM events WHERE NOT is_learned AND', copies: 1 },
+  { what: 'has lost the row that takes the event back', change: 'DELETE FROM events WHERE sign = -1 AND', copies: 1 },
+  {
+    what: 'has lost the row that gives the event again',
+    change: 'DELETE FROM events WHERE is_learned AND sign = 1 AND',
+    copies: 1,
+  },
+].map((damage, n) => ({ ...damage, hour: n + 1 }));
+testCostlyCases(damages, 2, 'a later attribution of an event that $what is found', async ({ change, copies, hour }) => {
   // Each in its own hour: in one, a surplus and a shortage could cancel out.
   const few = learned.slice(0, 1).map((one) => ({ ...one, time: planted + hour * HOUR_MS }));
   const batch = `learned ${change}`;

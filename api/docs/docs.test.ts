@@ -116,15 +116,21 @@ test.each(operations)(
   },
 );
 
+// One for all operations: compiling the components takes much longer than what refers to them.
+const ajv = new Ajv2020({ strict: false, validateFormats: false, schemas: [{ $id: 'doc', ...document }] });
+
+/** The schema with its references to components of the document, which is another one to Ajv. */
+const referring = (schema: object): object =>
+  JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"doc#/'));
+
 test.each(operations)('$name: its examples match its schemas', ({ operation }) => {
-  const ajv = new Ajv2020({ strict: false, validateFormats: false, schemas: [{ $id: 'doc', ...document }] });
   const contents = [
     operation.requestBody?.content,
     ...Object.values(operation.responses).map((answer) => ('$ref' in answer ? undefined : answer.content)),
   ];
   for (const content of contents) {
     for (const { schema, example } of Object.values(content ?? {})) {
-      const check = ajv.compile({ ...schema, components: document.components });
+      const check = ajv.compile(referring(schema));
       expect(check(example), JSON.stringify(check.errors)).toBe(true);
     }
   }

@@ -1,9 +1,10 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect } from 'vitest';
 import { monthOf } from '#clickhouse/rows.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { FormedBatch, LogFrame } from '#ingest/formed-batch.ts';
 import type { RawStore, SentPart } from '#ingest/raw-store.ts';
 import { SinkStage } from '#ingest/testing/sink-stage.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
@@ -12,7 +13,6 @@ import { SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.t
 import { SimulatedStore } from './simulated-store.ts';
 
 const seed = 7;
-const operations = 20;
 
 let place: SinkStage;
 beforeEach(async () => {
@@ -61,7 +61,8 @@ function plain(value: unknown, rollups: readonly string[]): unknown {
   return Object.fromEntries(frames === undefined ? fields : [...fields, ['frames', frames]]);
 }
 
-test('the simulated ClickHouse stores, fences, finds and corrects as the real one does', async () => {
+const title = 'during %i operations, the simulated ClickHouse stores, fences, finds and corrects as the real one does';
+testCostlyCases([8, 20], 1, title, async (operations) => {
   const random = new SeededRandom(seed);
   const scheduler = new Scheduler(seed);
   const machine = new Machine('machine', scheduler, Date.now());

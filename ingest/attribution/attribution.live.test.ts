@@ -13,6 +13,7 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
 import { PipelineHarness } from '#ingest/testing/pipeline-harness.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { redisForTest, type TestServer } from '#testing/servers.ts';
 
 const organization_id = newId('org', 1);
@@ -259,7 +260,9 @@ test('an event is joined to its install by another name of its device, and keeps
   await ingest.stop();
 });
 
-test.each<[FailpointName]>([['formed'], ['part_inserted'], ['inserted'], ['after']])(
+testCostlyCases<FailpointName>(
+  ['inserted', 'formed', 'part_inserted', 'after'],
+  1,
   'events and installs sent again are counted once when ingest dies at %s',
   async (failpoint) => {
     app_id = newId('app', Date.now());

@@ -5,6 +5,7 @@ import { isEventBatch } from '#common/log/event-batch.ts';
 import { decimalOf } from '#common/revenue.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 import { PipelineHarness } from '#ingest/testing/pipeline-harness.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 
 const PARTS = 6;
 const PER_PART = 50;
@@ -149,7 +150,9 @@ test("a batch that is sent three times counts once, with each event's own link a
   await ingest.stop();
 });
 
-test.each([['formed'], ['part_inserted'], ['inserted'], ['after']])(
+testCostlyCases(
+  ['part_inserted', 'formed', 'inserted', 'after'],
+  1,
   'batches sent again count once when ingest dies at %s in between',
   async (failpoint) => {
     const to = await place();

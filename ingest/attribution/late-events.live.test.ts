@@ -9,6 +9,7 @@ import type { RecordKind } from '#common/log/record.ts';
 import { Redis } from '#common/stores/redis.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
 import { PipelineHarness } from '#ingest/testing/pipeline-harness.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { redisForTest, type TestServer } from '#testing/servers.ts';
 
 const organization_id = newId('org', 1);
@@ -156,7 +157,9 @@ test('events that arrive before their install get its link, once, in every figur
   await ingest.stop();
 });
 
-test.each<[FailpointName]>([['learned_before'], ['learned_inserted']])(
+testCostlyCases<FailpointName>(
+  ['learned_inserted', 'learned_before'],
+  1,
   'late attributions are stored once when ingest is killed at %s and Redis has lost everything',
   async (failpoint) => {
     app_id = newId('app', Date.now());
