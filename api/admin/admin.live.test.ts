@@ -132,7 +132,7 @@ const mistakes = (
 testCostlyCases(
   mistakes,
   4,
-  'admin $args with "$input" on standard input fails with the message: $reason',
+  'a command with a mistake fails with the message $reason',
   async ({ args, input, reason }) => {
     const run = await admin([...args], input);
     expect(run.code).toBe(1);
