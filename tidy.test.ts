@@ -53,6 +53,8 @@ const vendors: Record<string, readonly string[]> = {
   ioredis: ['common/stores/redis.ts'],
   '@clickhouse/client': ['clickhouse/client.ts'],
   chdb: ['deploy/local/clickhouse/'],
+  '@opentelemetry/api': ['common/tracing/tracing.ts'],
+  '@opentelemetry/sdk-trace': ['common/tracing/tracing.ts'],
   'fast-jwt': ['common/access-token.ts'],
   '@node-rs/argon2': ['api/auth/password.ts'],
 };

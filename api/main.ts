@@ -9,6 +9,7 @@ import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { PostgresAuditTurns } from './analytics/audit-turns.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { certificateQuestion } from './apps/served-host.ts';
@@ -26,20 +27,25 @@ const config = processConfig('api', [
 const name = config.INSTANCE || 'api-0';
 const log = createLog('api', config);
 const metrics = createMetrics('api');
+const tracing = await Tracing.open('api', config, log, metrics);
 
 const url = config.API_DATABASE_URL || config.DATABASE_URL;
-const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is unavailable') });
+const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is unavailable');
+const db = new Postgres({ url, name, around: tracing?.trails.around('postgresql'), onError: onPostgresError });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
-const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
+const around = tracing?.trails.around('clickhouse');
+const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits, around });
 
 const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
 
 const routes = [...mountRoutes(api.mount), ...mountRoutes(docs)];
-const server = new ServerPart(config, log, metrics, routes, api.guard, DashboardFiles.load());
+const pages = DashboardFiles.load();
+const server = new ServerPart({ config, log, metrics, routes, guardUnknown: api.guard, pages, tracing });
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
+  tracingPart(tracing),
   { name: 'postgres', stop: () => db.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
   new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: systemClock }),

@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream';
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { urlsIn } from '#common/process/url-list.ts';
+import type { Around } from '#common/tracing/trail.ts';
 
 type Library = ReturnType<typeof createClient>;
 export type Settings = Readonly<Record<string, string | number>>;
@@ -41,6 +42,8 @@ export interface ClickHouseOptions {
   readonly reads?: ReadLimits;
   readonly requestTimeoutMs?: number;
   readonly connectionsMax?: number;
+  /** Follows each query; absent: none is followed. */
+  readonly around?: Around | undefined;
 }
 
 export interface InsertOptions {
@@ -155,6 +158,13 @@ export class ClickHouse {
    * values of `{name:Type}` in the text. @throws ClickHouseFailure
    */
   async query<Row>(sql: string, params: Params = {}, settings: Settings = {}): Promise<Row[]> {
+    const { around } = this.#options;
+    return await (around === undefined
+      ? this.#query<Row>(sql, params, settings)
+      : around(sql, () => this.#query<Row>(sql, params, settings)));
+  }
+
+  async #query<Row>(sql: string, params: Params, settings: Settings): Promise<Row[]> {
     try {
       const result = await this.#onOne((library) =>
         library.query({

@@ -10,6 +10,7 @@ import { createLog, createMetrics, telemetryPart } from '#common/process/telemet
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { exposeGateway } from './counters.ts';
 import { InstallRetention } from './install/install-retention.ts';
 import { NatsClickArchive } from './match/click-archive.ts';
@@ -25,9 +26,11 @@ const config = processConfig('gateway', [
 const name = config.INSTANCE || 'gateway-0';
 const log = createLog('gateway', config);
 const metrics = createMetrics('gateway');
+const tracing = await Tracing.open('gateway', config, log, metrics);
 
 const url = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
-const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is unavailable') });
+const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is unavailable');
+const db = new Postgres({ url, name, around: tracing?.trails.around('postgresql'), onError: onPostgresError });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({
@@ -44,9 +47,17 @@ const archive = new NatsClickArchive(Nats.connect({ url: natsUrl, name, installa
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 
-const server = new ServerPart(config, log, metrics, mountRoutes(gateway.mount), gateway.guard);
+const server = new ServerPart({
+  config,
+  log,
+  metrics,
+  routes: mountRoutes(gateway.mount),
+  guardUnknown: gateway.guard,
+  tracing,
+});
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
+  tracingPart(tracing),
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },

@@ -13,6 +13,7 @@ import { Nats } from '#common/stores/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
+import type { Tracing } from '#common/tracing/tracing.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickLookupServer } from './attribution/click-archive.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
@@ -35,6 +36,7 @@ import { Enrichment } from './enrichment.ts';
 import { Erasures } from './erasures.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { QueueLimits } from './frame-queue.ts';
+import type { SinkParts } from './held-partition.ts';
 import { partitionsInLog } from './log-partitions.ts';
 import { LogRoom } from './log-room.ts';
 import { OwnedPartitions } from './owned-partitions.ts';
@@ -43,6 +45,7 @@ import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import { PostgresMembers } from './postgres-members.ts';
 import { RefusedRows } from './refused-rows.ts';
 import { newSinkCounters } from './sink-counters.ts';
+import { tracedSink } from './traced-sink.ts';
 import { VisitorSalts } from './visitor-salts.ts';
 import { Visitors } from './visitors.ts';
 
@@ -52,6 +55,8 @@ const postgresRetryMs = 1_000;
 export interface IngestOptions {
   readonly config: ProcessConfig<'ingest'>;
   readonly failpoints: Failpoints;
+  /** Absent: there are no traces. */
+  readonly tracing?: Tracing | undefined;
   readonly log: (fields: object, line: string) => void;
   /** Ends the process: another one has its name. */
   readonly end: (reason: string) => void;
@@ -80,7 +85,7 @@ export class Ingest {
   readonly #apps: KnownApps;
 
   private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, id: string, name: ClaimedName) {
-    const { config, failpoints, log } = options;
+    const { config, failpoints, log, tracing } = options;
     this.#options = options;
     this.#installationId = id;
     this.#name = name;
@@ -109,7 +114,7 @@ export class Ingest {
     });
     const [enrichment, erasures] = [this.enrichment, this.#erasures];
     const former = new BatchFormer({ enrichment, visitors, days: salts, attribution, erasures });
-    const sink = {
+    const parts: SinkParts = {
       checkpoints: this.#checkpoints,
       store: new ClickHouseStore(this.clickhouse, systemTime),
       former,
@@ -119,18 +124,11 @@ export class Ingest {
       time: systemTime,
       log,
     };
+    const sink = tracing === undefined ? parts : tracedSink(parts, tracing);
     const owner = name.name;
     const [leaseSeconds, limits] = [config.LEASE_SECONDS, limitsOf(config)];
-    const common = {
-      owner,
-      leaseSeconds,
-      nats,
-      installationId: id,
-      limits,
-      sink,
-      counters: this.counters,
-      time: systemTime,
-    };
+    const { counters } = this;
+    const common = { owner, leaseSeconds, nats, installationId: id, limits, sink, counters, time: systemTime };
     this.partitions = new OwnedPartitions({
       owner,
       partitions,

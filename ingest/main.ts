@@ -6,12 +6,14 @@ import { SlotLock } from '#common/journal/slot-lock.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/process/telemetry.ts';
+import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
 
 const config = processConfig('ingest', [['INGEST_DATABASE_URL', 'DATABASE_URL'], 'NATS_URL', 'CLICKHOUSE_URL']);
 const log = createLog('ingest', config);
 const metrics = createMetrics('ingest');
+const tracing = await Tracing.open('ingest', config, log, metrics);
 // A restarted ingest takes its partitions back at once, so no other may run under its name.
 const slot = join(config.DATA_DIR, 'ingest', config.INSTANCE || `pid-${process.pid}`);
 mkdirSync(slot, { recursive: true });
@@ -123,6 +125,7 @@ new Gauge({
 const notThere = 'the log is not reachable yet';
 
 await new Lifecycle({ log }).run([
+  tracingPart(tracing),
   { name: 'lock', stop: () => lock.release() },
   telemetryPart(config, metrics, {
     nats: () => ingest?.nats.isConnected || 'not connected',
@@ -139,6 +142,7 @@ await new Lifecycle({ log }).run([
       ingest = await Ingest.create({
         config,
         failpoints: noFailpoints,
+        tracing,
         log: (fields, line) => log.info(fields, line),
         end: (reason) => {
           log.fatal(reason);

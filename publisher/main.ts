@@ -9,13 +9,16 @@ import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
+import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { keepInstallation, keptInstallation } from './kept-installation.ts';
 import { machineIdentity } from './machine-name.ts';
 import { Publisher } from './publisher.ts';
+import { tracedNats } from './traced-nats.ts';
 
 const config = processConfig('publisher', ['NATS_URL']);
 const log = createLog('publisher', config);
 const metrics = createMetrics('publisher');
+const tracing = await Tracing.open('publisher', config, log, metrics);
 const root = join(config.DATA_DIR, 'journal');
 
 mkdirSync(root, { recursive: true });
@@ -95,6 +98,7 @@ function expose(publisher: Publisher): void {
 }
 
 await new Lifecycle({ log }).run([
+  tracingPart(tracing),
   { name: 'lock', stop: () => lock.release() },
   telemetryPart(config, metrics, {
     log: () => running !== undefined || 'not created yet',
@@ -111,7 +115,7 @@ await new Lifecycle({ log }).run([
         installation: config.INSTALLATION,
         onRefusal: (line) => log.error(line),
       });
-      const publisher = publisherOn(nats);
+      const publisher = publisherOn(tracing === undefined ? nats : tracedNats(nats, tracing));
       await publisher.start();
       expose(publisher);
       running = { nats, publisher };

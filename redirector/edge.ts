@@ -36,7 +36,7 @@ import { isAmbiguous, isHost, readVisitor, requestHostOf } from './visitor.ts';
 
 export interface EdgeOptions {
   readonly cache: LinkCache;
-  readonly journal: Journal;
+  readonly journal: Pick<Journal, 'append'>;
   readonly lanes: ClickLanes;
   readonly clock: Clock;
   readonly trustedProxies: readonly string[];
@@ -62,7 +62,7 @@ export class Edge {
   readonly counters = new Counters();
   readonly state: VisitState;
   readonly #cache: LinkCache;
-  readonly #journal: Journal;
+  readonly #journal: EdgeOptions['journal'];
   readonly #lanes: ClickLanes;
   readonly #clock: Clock;
   readonly #proxies: TrustedProxies | null;

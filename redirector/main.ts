@@ -12,13 +12,15 @@ import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { ClickLanes } from './click-lanes.ts';
 import { exposeCounters } from './counters.ts';
 import { DiskCache } from './disk-cache.ts';
-import { Edge } from './edge.ts';
+import { Edge, type EdgeOptions } from './edge.ts';
 import { RedirectorServer } from './server.ts';
 import { SignalBeacon } from './signal-beacon.ts';
 import { SignalTokens } from './signal-token.ts';
+import { TracedEdge } from './traced-edge.ts';
 import { VisitorCountries } from './visitor-countries.ts';
 
 const drainMs = 10_000;
@@ -27,6 +29,7 @@ const config = processConfig('redirector', [['EDGE_DATABASE_URL', 'DATABASE_URL'
 const instance = config.INSTANCE || 'redirector-0';
 const log = createLog('redirector', config);
 const metrics = createMetrics('redirector');
+const tracing = await Tracing.open('redirector', config, log, metrics);
 
 const onRedisError = (error: Error) => log.debug({ err: error }, 'Redis is unavailable');
 const onPostgresError = (error: Error) => log.warn({ err: error }, 'Postgres is unavailable');
@@ -36,6 +39,7 @@ const db = new Postgres({
   name: instance,
   connectionsMax: 2,
   statementTimeoutMs: 1_500,
+  around: tracing?.trails.around('postgresql'),
   onError: onPostgresError,
 });
 
@@ -51,7 +55,7 @@ const cache = new LinkCache({
 });
 const tokens = new SignalTokens(config.ADDRESS_KEY);
 const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
-const edge = new Edge({
+const edgeOptions: EdgeOptions = {
   tokens,
   beacon,
   cache,
@@ -65,7 +69,8 @@ const edge = new Edge({
   countries: new VisitorCountries(config.GEOIP_DB, (error) =>
     log.error({ err: error }, 'GEOIP_DB cannot be read: rules with countries hold for no visitor'),
   ),
-});
+};
+const edge = tracing === undefined ? new Edge(edgeOptions) : new TracedEdge(edgeOptions, tracing);
 const server = new RedirectorServer(edge, systemClock);
 exposeCounters(metrics, {
   counters: edge.counters,
@@ -81,6 +86,7 @@ const hasTls = config.REDIRECTOR_HTTPS_PORT > 0 && config.TLS_CERT_FILE.length +
 let certificates: CertificateWatch | undefined;
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
+  tracingPart(tracing),
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },

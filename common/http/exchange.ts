@@ -3,6 +3,7 @@
  * `closed` is entered by the last byte or by the client's abort, whichever is first; after it the uWebSockets.js
  * response must not be touched, and nothing here does.
  */
+import type { FollowedRequest } from '#common/tracing/request-traces.ts';
 import { type ErrorCode, type Rejection, statusOf } from './rejection.ts';
 import type { Answer } from './route.ts';
 import { endHead, type HttpResponse } from './uws.ts';
@@ -43,6 +44,8 @@ export class Exchange {
   /** A HEAD gets only headers: a body would be read as the beginning of the next answer. */
   isHead = false;
   isBodyComplete = false;
+  /** Its trace, if it is sampled. */
+  followed: FollowedRequest | undefined;
   /** One of the dashboard's files. */
   isPage = false;
   isClosed = false;

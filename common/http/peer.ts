@@ -7,6 +7,8 @@ type Network = [Address, number];
 export interface Peer {
   readonly ip: string;
   readonly isHttps: boolean;
+  /** Whether the socket is a trusted proxy's. */
+  readonly isProxied: boolean;
 }
 
 interface Seen {
@@ -44,7 +46,7 @@ export class TrustedProxies {
   peer(socketIp: string, isTls: boolean, forwardedFor: string, forwardedProto: string): Peer {
     const socket = this.#look(socketIp);
     const ip = socket.ip ?? socketIp;
-    if (!socket.isProxy) return { ip, isHttps: isTls };
+    if (!socket.isProxy) return { ip, isHttps: isTls, isProxied: false };
     const isHttps = forwardedProto === '' ? isTls : forwardedProto.trim().toLowerCase() === 'https';
     const chain = forwardedFor.split(',');
     let client = ip;
@@ -54,7 +56,7 @@ export class TrustedProxies {
       client = entry.ip;
       if (!entry.isProxy) break;
     }
-    return { ip: client, isHttps };
+    return { ip: client, isHttps, isProxied: true };
   }
 
   #look(text: string): Seen {

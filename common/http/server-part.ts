@@ -4,9 +4,23 @@ import { CertificateWatch } from '#common/process/certificate-watch.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import { RequestTraces } from '#common/tracing/request-traces.ts';
+import type { Tracing } from '#common/tracing/tracing.ts';
 import type { Guard, MountedRoute } from './mount.ts';
 import { RequestTimes } from './request-times.ts';
 import { HttpServer, type Pages } from './server.ts';
+
+interface ServerPartOptions {
+  readonly config: ProcessConfig<'api' | 'gateway'>;
+  readonly log: Log;
+  readonly metrics: Registry;
+  readonly routes: readonly MountedRoute[];
+  /** Rate-limits requests to unknown addresses. */
+  readonly guardUnknown: Guard;
+  /** What is served outside of /v1. */
+  readonly pages?: Pages | undefined;
+  readonly tracing: Tracing | undefined;
+}
 
 /** How long open requests may take to get their answers once the process stops. */
 export const drainMs = 10_000;
@@ -18,25 +32,19 @@ export class ServerPart implements Part {
   readonly #routes: readonly MountedRoute[];
   readonly #guardUnknown: Guard;
   readonly #pages: Pages | undefined;
+  readonly #traces: RequestTraces | undefined;
   readonly #times = new RequestTimes();
   readonly #registry: Registry;
   #server: HttpServer | undefined;
   #certificates: CertificateWatch | undefined;
 
-  /** @param guardUnknown rate-limits requests to unknown addresses. @param pages what is served outside of /v1. */
-  constructor(
-    config: ProcessConfig<'api' | 'gateway'>,
-    log: Log,
-    metrics: Registry,
-    routes: readonly MountedRoute[],
-    guardUnknown: Guard,
-    pages?: Pages,
-  ) {
+  constructor({ config, log, metrics, routes, guardUnknown, pages, tracing }: ServerPartOptions) {
     this.#config = config;
     this.#log = log;
     this.#routes = routes;
     this.#guardUnknown = guardUnknown;
     this.#pages = pages;
+    this.#traces = tracing && new RequestTraces(tracing);
     this.#times.expose(metrics);
     this.#registry = metrics;
   }
@@ -60,6 +68,7 @@ export class ServerPart implements Part {
       guardUnknown: this.#guardUnknown,
       pages: this.#pages,
       times: this.#times,
+      traces: this.#traces,
       onFailure: (err, where, request_id) => this.#log.error({ err, where, request_id }, 'a request failed'),
     });
     this.#server = server;

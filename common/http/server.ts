@@ -6,6 +6,7 @@
 import { newRequestId } from '#common/ids.ts';
 import type { Certificate } from '#common/process/certificate-files.ts';
 import { sleep, systemTime } from '#common/time.ts';
+import type { RequestTraces } from '#common/tracing/request-traces.ts';
 import { TransientMap } from '#common/transient-map.ts';
 import { Cors } from './cors.ts';
 import { Exchange } from './exchange.ts';
@@ -52,6 +53,8 @@ export interface ServerOptions {
   readonly pages?: Pages | undefined;
   /** Counts each request when it has ended. */
   readonly times?: RequestTimes;
+  /** Traces some requests; absent: none. */
+  readonly traces?: RequestTraces | undefined;
   /** Called for every failure that became a 500. `where` is a method and a route pattern, never client text. */
   readonly onFailure: (error: unknown, where: string, requestId: string) => void;
 }
@@ -200,9 +203,12 @@ export class HttpServer {
     if (!route?.hasBody) exchange.isBodyComplete = true;
     const askedPath = isPreflight ? undefined : path;
     const incoming = incomingOf(exchange, headers, peer, queryText, askedPath, collected, route);
-    const served = fault
-      ? this.#refuse(exchange, incoming, fault)
-      : this.#serve(exchange, incoming, route, params ?? {}, isPreflight);
+    const serve = () =>
+      fault
+        ? this.#refuse(exchange, incoming, fault)
+        : this.#serve(exchange, incoming, route, params ?? {}, isPreflight);
+    exchange.followed = this.#options.traces?.follow(peer.isProxied ? header('traceparent') : '', nowMs);
+    const served = exchange.followed === undefined ? serve() : exchange.followed.run(serve);
     served.catch((error: unknown) => {
       this.#options.onFailure(error, whereOf(route), exchange.id);
       exchange.reject(
@@ -213,11 +219,10 @@ export class HttpServer {
 
   #over(exchange: Exchange, route: MountedRoute | null): void {
     this.#open.delete(exchange);
-    this.#options.times?.observe(
-      exchange.isPage ? 'dashboard' : whereOf(route),
-      exchange.status,
-      (exchange.streamingMs || Date.now()) - exchange.receivedMs,
-    );
+    const where = exchange.isPage ? 'dashboard' : whereOf(route);
+    const endMs = exchange.streamingMs || Date.now();
+    this.#options.times?.observe(where, exchange.status, endMs - exchange.receivedMs);
+    exchange.followed?.end({ route: where, status: exchange.status, requestId: exchange.id, endMs });
   }
 
   async #refuse(exchange: Exchange, incoming: Incoming, fault: Rejection): Promise<void> {

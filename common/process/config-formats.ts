@@ -40,3 +40,21 @@ export function domainOf(text: string): string | null {
 export function baseUrlOf(text: string): string | null {
   return /^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]+)?\/v1$/.test(text) && URL.canParse(text) ? text : null;
 }
+
+/** The base URL of an OpenTelemetry collector. A password belongs in a header, which is not shown. */
+export function collectorOf(text: string): string | null {
+  if (!URL.canParse(text)) return null;
+  const { protocol, username, password, search, hash } = new URL(text);
+  return /^https?:$/.test(protocol) && username + password + search + hash === '' ? text : null;
+}
+
+/** `name=value,name=value`, values percent-encoded, as OpenTelemetry defines the headers of an exporter. */
+export function headersOf(text: string): Record<string, string> | null {
+  const headers: Record<string, string> = {};
+  for (const pair of text.split(',').filter((one) => one.trim() !== '')) {
+    const [, name, value] = /^\s*([!#$%&'*+.^_`|~\w-]+)\s*=\s*([\x21-\x7e]*)\s*$/.exec(pair) ?? [];
+    if (name === undefined || value === undefined || /%(?![2-7][0-9a-f])/i.test(value)) return null;
+    headers[name] = decodeURIComponent(value);
+  }
+  return headers;
+}

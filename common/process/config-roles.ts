@@ -6,6 +6,8 @@ import type { Config, SettingName } from './settings.ts';
 
 const metrics = ['METRICS_HOST', 'METRICS_HOST_NAMES', 'METRICS_PORT'] as const;
 const everyProcess = ['DATA_DIR', 'INSTANCE', 'LOG_LEVEL', ...metrics] as const;
+/** Of the processes on the way of a record, and those that answer requests. */
+const traces = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_TRACES_SAMPLER_ARG'] as const;
 const journal = ['JOURNAL_SYNC', 'JOURNAL_BYTES_MAX', 'JOURNAL_SEGMENT_BYTES'] as const;
 const links = ['LINK_CACHE_ENTRIES', 'LINK_CACHE_BYTES'] as const;
 const shortLinks = ['SHORT_LINK_SCHEME', 'SHORT_LINK_PORT'] as const;
@@ -31,6 +33,7 @@ const api = [
   ...shortLinks,
   ...apiServer,
   ...limits,
+  ...traces,
   ...oauth,
 ] as const;
 const gateway = [
@@ -48,6 +51,7 @@ const gateway = [
   ...shortLinks,
   ...apiServer,
   ...limits,
+  ...traces,
   ...journal,
   ...links,
 ] as const;
@@ -56,6 +60,7 @@ const redirector = [
   ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT', 'GEOIP_DB'] as const),
   ...privacy,
   ...shortLinks,
+  ...traces,
   ...tls,
   ...journal,
   ...links,
@@ -63,6 +68,7 @@ const redirector = [
 const ingest = [
   ...(['INGEST_DATABASE_URL', 'DATABASE_URL', 'NATS_URL', 'INSTALLATION', 'CLICKHOUSE_URL', 'REDIS_URL'] as const),
   ...(['MACHINE_NAME', 'LOG_PARTITIONS', 'LOG_REPLICAS', 'LOG_BYTES_MAX', 'LEASE_SECONDS', 'GEOIP_DB'] as const),
+  ...traces,
   ...(['INGEST_BATCH_ROWS', 'INGEST_BATCH_BYTES', 'INGEST_FLUSH_INTERVAL_MS'] as const),
 ] as const;
 
@@ -73,7 +79,7 @@ export const settingsOfRole = {
   origin: [...everyProcess, ...api, ...gateway],
   redirector: [...everyProcess, ...redirector],
   ingest: [...everyProcess, ...ingest],
-  publisher: [...everyProcess, 'MACHINE_NAME', 'NATS_URL', 'INSTALLATION', 'LOG_BYTES_MAX', 'LOG_REPLICAS'],
+  publisher: [...everyProcess, ...traces, 'MACHINE_NAME', 'NATS_URL', 'INSTALLATION', 'LOG_BYTES_MAX', 'LOG_REPLICAS'],
   webhooks: [
     ...everyProcess,
     ...webhooks,

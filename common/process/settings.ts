@@ -1,6 +1,14 @@
 /** Every setting of every process: a row with its name, type, default, bounds and one sentence. */
 import { defaultInstallation, installationShape } from '#common/log/log-names.ts';
-import { baseUrlOf, dnsServerOf, domainOf, parseNetwork, parseOrigin } from './config-formats.ts';
+import {
+  baseUrlOf,
+  collectorOf,
+  dnsServerOf,
+  domainOf,
+  headersOf,
+  parseNetwork,
+  parseOrigin,
+} from './config-formats.ts';
 import { urlsIn } from './url-list.ts';
 
 export interface Setting<T> {
@@ -26,6 +34,18 @@ function integer(fallback: number, min: number, max: number, about: string): Set
       const value = Number(text);
       if (Number.isInteger(value) && value >= min && value <= max) return value;
       return new Fault(`must be a whole number from ${min} to ${max}`);
+    },
+  };
+}
+
+/** A number from 0 to 1. */
+function fraction(fallback: number, about: string): Setting<number> {
+  return {
+    about,
+    fallback,
+    parse: (text) => {
+      const value = Number(text);
+      return text.trim() !== '' && value >= 0 && value <= 1 ? value : new Fault('must be a number from 0 to 1');
     },
   };
 }
@@ -181,6 +201,23 @@ export const settings = {
   METRICS_PORT: port(
     0,
     'Port of /metrics, /healthz and /readyz; 0 uses any free port. npm start gives its processes this port and the following ones.',
+  ),
+  OTEL_EXPORTER_OTLP_ENDPOINT: form(
+    '',
+    collectorOf,
+    'a URL with http:// or https://, without a user, a query or a fragment',
+    'OpenTelemetry collector (OTLP over HTTP) to which traces are sent, such as http://127.0.0.1:4318; empty: there are no traces.',
+  ),
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    about: 'Headers for the collector, as name=value separated by commas, values percent-encoded.',
+    fallback: '',
+    isSecret: true,
+    parse: (text): string | Fault =>
+      headersOf(text) === null ? new Fault('must be name=value, separated by commas') : text,
+  },
+  OTEL_TRACES_SAMPLER_ARG: fraction(
+    0.01,
+    'Fraction of clicks and of requests that are traced, from 0 to 1; the same in every process, so that traces of clicks are complete.',
   ),
   TLS_CERT_FILE: list(
     'Certificate chain (PEM) of the HTTPS ports, or several, separated by commas: the first is the default, the others are chosen by host name (SNI). Changed files are used within a minute, or at SIGHUP.',

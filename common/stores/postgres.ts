@@ -1,6 +1,7 @@
 /** The only access to Postgres. Values are always bound; environment errors are distinguished from programming errors. */
 import pg from 'pg';
 import { urlsIn } from '#common/process/url-list.ts';
+import type { Around } from '#common/tracing/trail.ts';
 import { Turns } from '#common/turns.ts';
 
 export interface PostgresOptions {
@@ -11,6 +12,8 @@ export interface PostgresOptions {
   readonly connectionsMax?: number;
   /** Maximum duration of a statement, enforced by the server. */
   readonly statementTimeoutMs?: number;
+  /** Follows each statement; absent: none is followed. */
+  readonly around?: Around | undefined;
   /** Called for errors on idle connections, when the server has gone. */
   readonly onError?: (error: Error) => void;
 }
@@ -80,10 +83,11 @@ function safeInteger(text: string): number {
   return value;
 }
 
-function queriesOn(run: (config: pg.QueryConfig) => Promise<pg.QueryResult>): Queries {
+function queriesOn(run: (config: pg.QueryConfig) => Promise<pg.QueryResult>, around?: Around): Queries {
   const ask = async (text: string, values: readonly unknown[], name: string | undefined) => {
     try {
-      return await run({ text, values: [...values], ...(name === undefined ? {} : { name }) });
+      const config = { text, values: [...values], ...(name === undefined ? {} : { name }) };
+      return await (around === undefined ? run(config) : around(text, () => run(config)));
     } catch (error) {
       throw classified(error);
     }
@@ -180,6 +184,7 @@ export class Postgres implements Queries {
   readonly query: Queries['query'];
   readonly execute: Queries['execute'];
   readonly #servers: Servers;
+  readonly #around: Around | undefined;
   /** The pool's own queue has the same timeout as connecting, and gives up while the server is still working. */
   readonly #turns: Turns;
 
@@ -218,7 +223,8 @@ export class Postgres implements Queries {
       } finally {
         this.#turns.end();
       }
-    });
+    }, options.around);
+    this.#around = options.around;
     this.query = queries.query;
     this.execute = queries.execute;
   }
@@ -229,7 +235,7 @@ export class Postgres implements Queries {
    */
   async transaction<T>(work: (queries: Queries) => Promise<T>): Promise<T> {
     const client = await this.#connect();
-    const queries = queriesOn((config) => client.query(config));
+    const queries = queriesOn((config) => client.query(config), this.#around);
     let broken: Error | undefined;
     // An error between two statements arrives as an event; the next statement fails with it too.
     const onError = (error: Error) => {

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findProgram } from '#deploy/local/programs.ts';
 import { whenQuiet } from '#testing/busy-machine.ts';
 import { skipWithout } from '#testing/skip.ts';
+import { LoadedModules } from './loaded-modules.ts';
 import { isRunning, login, Stack } from './stack.ts';
 import userAgents from './testing/user-agents.json' with { type: 'json' };
 
@@ -23,18 +24,22 @@ const CLICKS = 1_000;
 const people = userAgents.filter((one) => !one.is_bot).length;
 const bots = userAgents.length - people;
 
+const modules = new LoadedModules();
 let stack: Stack;
 let call: Caller;
 let app: { id: string; host: string };
 
 beforeAll(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ NODE_OPTIONS: modules.nodeOptions });
   call = await stack.loggedIn();
   app = (
     await call('/apps', { method: 'POST', body: { name: 'Journey', fallback_url: 'https://example.com/' } })
   ).json();
 });
-afterAll(() => stack.stop());
+afterAll(async () => {
+  await stack.stop();
+  modules.remove();
+});
 
 async function newLink(path: string): Promise<{ id: string; short_code: string; url: string }> {
   const reply = await call('/links', { method: 'POST', body: { app_id: app.id, path, campaign: 'journey' } });
@@ -103,6 +108,12 @@ test(`1,000 clicks with ${people} people's and ${bots} bots' user agents are cou
       perRound(platform),
     );
   }
+});
+
+test('without a collector, no process loads a module of OpenTelemetry, except the API that prom-client requires', async () => {
+  const roles = stack.parts.filter(({ name }) => /^(?:origin|redirector-\d+|publisher|ingest|webhooks)$/.test(name));
+  expect(roles.length).toBeGreaterThanOrEqual(5);
+  for (const { name, pid } of roles) expect(await modules.of(pid), name).toEqual(['@opentelemetry/api']);
 });
 
 test('a click is in the overview within 2 seconds', async () => {

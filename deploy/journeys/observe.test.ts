@@ -1,10 +1,12 @@
-/** What deploy/observe watches is what the processes show, and every alert has a runbook. */
+/** What deploy/observe watches is what the processes show, every alert has a runbook, and traces reach a collector. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findProgram } from '#deploy/local/programs.ts';
 import { skipWithout } from '#testing/skip.ts';
+import { Collector } from './collector.ts';
+import { LoadedModules } from './loaded-modules.ts';
 import { Stack } from './stack.ts';
 
 const alerts = readFileSync('deploy/observe/alerts.yml', 'utf8');
@@ -13,11 +15,23 @@ const dashboard = JSON.parse(readFileSync('deploy/observe/dashboard.json', 'utf8
 };
 const promtool = findProgram(['promtool']);
 
+let collector: Collector;
+let modules: LoadedModules;
 let stack: Stack;
 beforeAll(async () => {
-  stack = await Stack.start();
+  collector = await Collector.start();
+  modules = new LoadedModules();
+  stack = await Stack.start({
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_TRACES_SAMPLER_ARG: '1',
+    NODE_OPTIONS: modules.nodeOptions,
+  });
 });
-afterAll(() => stack.stop());
+afterAll(async () => {
+  await stack.stop();
+  modules.remove();
+  await collector.stop();
+});
 
 /** Every metric name in an expression: what is not a function, a keyword or a label. */
 function metricsIn(expr: string): string[] {
@@ -110,4 +124,58 @@ test('the rules are valid, and each fires when its condition lasts and not befor
   const run = (...words: string[]) => execFileSync(promtool ?? '', words, { encoding: 'utf8', stdio: 'pipe' });
   expect(run('check', 'rules', 'deploy/observe/alerts.yml')).toContain('SUCCESS');
   expect(run('test', 'rules', 'deploy/observe/alerts.test.yml')).toContain('SUCCESS');
+});
+
+const chromeOnAndroid =
+  'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/125.0.0.0 Mobile Safari/537.36';
+
+test('the trace of a click has the redirect, its publishing, its batch and its insert into ClickHouse; that of a request its statements', async () => {
+  const call = await stack.loggedIn();
+  const create = { name: 'Traced', fallback_url: 'https://example.com/' };
+  const app = (await call('/apps', { method: 'POST', body: create })).json<{ id: string; host: string }>();
+  const link = (await call('/links', { method: 'POST', body: { app_id: app.id, path: '/traced' } })).json<{
+    id: string;
+    short_code: string;
+  }>();
+  const visit = { headers: { host: app.host, 'user-agent': chromeOnAndroid } };
+  const reply = await stack.redirector(`/${link.short_code}?secret=hush`, visit);
+  expect(reply.status).toBe(302);
+
+  const traceOfClick = () => {
+    const redirect = collector.spans.find(({ attributes }) => attributes['signpost.link_id'] === link.id);
+    return redirect === undefined ? [] : collector.pathsOf(redirect.traceId);
+  };
+  await expect.poll(() => traceOfClick().length, { timeout: 20_000, interval: 100 }).toBeGreaterThanOrEqual(6);
+  // The redirector looked the link up, since it was new to it.
+  const [root = '', ...below] = traceOfClick();
+  expect(root).toBe('redirector GET /{short_code}');
+  expect([...new Set(below)]).toEqual([
+    `${root} > ingest store batch`,
+    `${root} > ingest store batch > ingest INSERT clicks`,
+    `${root} > ingest store batch > ingest commit marks`,
+    `${root} > publisher publish ${'log.click.0'}`,
+    `${root} > redirector SELECT links`,
+  ]);
+
+  const overview = await call(`/analytics/overview?link_id=${link.id}`);
+  const requestId = overview.headers['x-request-id'];
+  const traceOfRequest = () => {
+    const span = collector.spans.find(({ attributes }) => attributes['signpost.request_id'] === requestId);
+    return span === undefined ? [] : collector.pathsOf(span.traceId);
+  };
+  await expect.poll(() => traceOfRequest().length, { timeout: 20_000, interval: 100 }).toBeGreaterThan(2);
+  const request = 'origin GET /analytics/overview';
+  expect(traceOfRequest()[0]).toBe(request);
+  expect(traceOfRequest()).toContainEqual(expect.stringMatching(`^${request} > origin SELECT clicks_by_`));
+
+  // Nothing about the visitor, the caller or the values of statements.
+  const all = collector.bodies.join();
+  for (const secret of ['hush', '127.0.0.1', 'Pixel', 'Bearer', 'first@example.com', app.host, link.short_code])
+    expect(all).not.toContain(secret);
+});
+
+test('the SDK of OpenTelemetry is loaded by the processes that send traces', async () => {
+  for (const name of ['origin', 'redirector-0', 'publisher', 'ingest']) {
+    expect(await modules.of(stack.pidOf(name)), name).toContain('@opentelemetry/sdk-trace');
+  }
 });

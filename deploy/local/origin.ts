@@ -19,6 +19,7 @@ import { createLog, createMetrics, telemetryPart } from '#common/process/telemet
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { exposeGateway } from '#gateway/counters.ts';
 import { InstallRetention } from '#gateway/install/install-retention.ts';
 import { NatsClickArchive } from '#gateway/match/click-archive.ts';
@@ -32,14 +33,17 @@ const config = processConfig('origin', [
 const name = config.INSTANCE || 'origin-0';
 const log = createLog('origin', config);
 const metrics = createMetrics('origin');
+const tracing = await Tracing.open('origin', config, log, metrics);
 
 const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is unavailable');
 const apiUrl = config.API_DATABASE_URL || config.DATABASE_URL;
 const gatewayUrl = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
-const apiDb = new Postgres({ url: apiUrl, name, onError: onPostgresError });
-const gatewayDb = new Postgres({ url: gatewayUrl, name, onError: onPostgresError });
+const ofPostgres = { name, around: tracing?.trails.around('postgresql'), onError: onPostgresError };
+const apiDb = new Postgres({ url: apiUrl, ...ofPostgres });
+const gatewayDb = new Postgres({ url: gatewayUrl, ...ofPostgres });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
-const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
+const around = tracing?.trails.around('clickhouse');
+const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits, around });
 
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({
@@ -61,16 +65,12 @@ exposeGateway(metrics, gateway.counters, journal);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
 const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api.guard };
 
-const server = new ServerPart(
-  config,
-  log,
-  metrics,
-  [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mountRoutes(docs)],
-  api.guard,
-  DashboardFiles.load(),
-);
+const routes = [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mountRoutes(docs)];
+const pages = DashboardFiles.load();
+const server = new ServerPart({ config, log, metrics, routes, guardUnknown: api.guard, pages, tracing });
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
+  tracingPart(tracing),
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres of the API', stop: () => apiDb.close() },
   { name: 'postgres of the SDK endpoints', stop: () => gatewayDb.close() },
