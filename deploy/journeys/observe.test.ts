@@ -152,7 +152,7 @@ test('the trace of a click has the redirect, its publishing, its batch and its i
   expect(new Set(below)).toEqual(
     new Set([
       `${root} > redirector SELECT apps`,
-      `${root} > redirector SELECT links`,
+      `${root} > redirector SELECT apps links link_codes`,
       `${root} > publisher publish log.click.0`,
       `${root} > ingest store batch`,
       `${root} > ingest store batch > ingest INSERT clicks`,
