@@ -8,6 +8,7 @@ import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findProgram } from '#deploy/local/programs.ts';
 import { whenQuiet } from '#testing/busy-machine.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { skipWithout } from '#testing/skip.ts';
 import { LoadedModules } from './loaded-modules.ts';
 import { isRunning, login, Stack } from './stack.ts';
@@ -124,7 +125,9 @@ test('a click is in the overview within 2 seconds', async () => {
   expect(Date.now() - startedMs).toBeLessThan(whenQuiet(2_000));
 });
 
-test.each(['ingest', 'nats', 'clickhouse', 'publisher', 'postgres', 'redis'])(
+testCostlyCases(
+  ['clickhouse', 'ingest', 'nats', 'publisher', 'postgres', 'redis'],
+  2,
   '1,000 clicks are 1,000 if %s is killed in the middle of them, and afterwards it runs and people can log in',
   async (name) => {
     const link = await newLink(`/killed-${name}`);

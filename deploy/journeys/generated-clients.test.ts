@@ -31,7 +31,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('clients generated from the description compile, and drive login, apps, links, the SDK endpoints and analytics', async () => {
+test('clients generated from the description compile, and drive login, apps, links, the SDK endpoints and analytics', {
+  tags: ['slow'],
+}, async () => {
   const document = JSON.parse(readFileSync(description, 'utf8'));
   const types = astToString(await openapiTypes(document));
   // A type without any field that is not called free-form: nothing could be assigned to it.

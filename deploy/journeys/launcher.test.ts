@@ -71,7 +71,7 @@ test('a launcher killed by kill -9 takes everything with it, and the next start 
   expect(await second.ended).toBe(0);
 });
 
-test('every process that is killed is restarted, with a line that says so', async () => {
+test('every process that is killed is restarted, with a line that says so', { tags: ['slow'] }, async () => {
   const running = launch();
   await ready(running);
   const before = pids();

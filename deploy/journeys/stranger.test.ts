@@ -286,7 +286,9 @@ test.runIf(isRoot)('a machine on the network reaches no port at all', async () =
   }
 });
 
-test('a folder of an earlier version, open to all and without passwords, is closed and continues to work', async () => {
+test('a folder of an earlier version, open to all and without passwords, is closed and continues to work', {
+  tags: ['slow'],
+}, async () => {
   await stack.interrupt();
   for (const path of filesBelow(stack.dataDir)) {
     if (/\/(password-|nats\.conf|redis\.conf)/.test(path)) execFileSync('rm', [path]);
