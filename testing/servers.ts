@@ -102,6 +102,17 @@ export async function clickhouseForTest(
   };
 }
 
+let sharedClickhouse: Promise<TestDatabase> | undefined;
+
+/**
+ * A migrated ClickHouse database for all files of this worker whose records belong to organizations of their own: making
+ * one takes longer than most of their tests. It goes with the server.
+ */
+export function sharedClickhouseForTest(): Promise<TestDatabase> {
+  sharedClickhouse ??= clickhouseForTest();
+  return sharedClickhouse;
+}
+
 /** A closed connection leaves the list of sessions a moment after the client is gone. */
 const leakGraceMs = 2_000;
 

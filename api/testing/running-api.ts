@@ -14,7 +14,7 @@ import { newId } from '#common/ids.ts';
 import { loadConfig } from '#common/process/config.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
-import { clickhouseForTest, postgresForTest, redisForTest, type TestServer } from '#testing/servers.ts';
+import { postgresForTest, redisForTest, sharedClickhouseForTest, type TestServer } from '#testing/servers.ts';
 
 export interface Reply {
   readonly status: number;
@@ -65,7 +65,7 @@ export async function apiForTest(
   const [postgres, redisServer, clickhouseDatabase] = await Promise.all([
     postgresForTest(),
     redisForTest(),
-    clickhouseForTest(),
+    sharedClickhouseForTest(),
   ]);
   const secretKey = newSecretKey('test');
   const config = loadConfig([], {
@@ -133,7 +133,7 @@ export async function apiForTest(
       await server.stop(2_000);
       await api.outbox.stop();
       await Promise.all([clickhouse.close(), reads.close(), redis.close(), apiDb.close(), db.close()]);
-      await Promise.all([postgres.stop(), redisServer.stop(), clickhouseDatabase.stop()]);
+      await Promise.all([postgres.stop(), redisServer.stop()]);
     },
   };
 }
