@@ -55,3 +55,13 @@ test('the messages that docs/troubleshooting.md explains are those of the code',
   };
   expect(quoted.filter((text) => !isSaid(text))).toEqual([]);
 });
+
+test('docs/segment-posthog.md names the versions of the packages that the tests run', () => {
+  const page = readFileSync('docs/segment-posthog.md', 'utf8');
+  const named = [...page.matchAll(/^\| `(\S+)` ([\d.]+) \|/gm)].map(([, name, version]) => `${name} ${version}`);
+  const { devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    devDependencies: Record<string, string>;
+  };
+  const installed = Object.entries(devDependencies).filter(([name]) => /segment|posthog/.test(name));
+  expect(named.sort()).toEqual(installed.map(([name, version]) => `${name} ${version}`).sort());
+});

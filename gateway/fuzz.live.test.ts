@@ -23,7 +23,18 @@ afterAll(async () => {
 });
 
 const bomb = gzipSync(Buffer.alloc(64 << 20, ' '));
-const paths = ['events', 'events', 'events', 'match', 'install', 'links', 'segment/v1/batch', 'posthog/batch/'];
+const paths = [
+  'events',
+  'events',
+  'events',
+  'match',
+  'install',
+  'links',
+  'segment/v1/batch',
+  'posthog/batch/',
+  'segment/v1/t',
+  'posthog/e/',
+];
 const nested = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
 const values = [
   ...['1', '"x"', 'null', 'true', '[]', '{}', '-0', '1e400', '-1e400', '1e-400', '123456789012345678901234567890'],

@@ -1,5 +1,5 @@
 /**
- * Authenticates the caller and checks its rate limit. The key is sent in X-API-Key or as the bearer value; the two
+ * Authenticates the caller and checks its rate limit. The key is sent in X-API-Key or as the bearer value; the
  * endpoints for other services' clients accept it where those clients put it. Malformed keys fail their checksum and
  * cost no look-up.
  */
@@ -8,6 +8,7 @@ import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { invalid, Rejection, unauthorized } from '#common/http/rejection.ts';
 import type { RateLimiter } from '#common/rate-limit.ts';
 import type { AppCaller } from './caller.ts';
+import { foreignKeys, keyInPath } from './foreign-keys.ts';
 import type { KeyCheck } from './key-check.ts';
 import { readKeyInBody } from './key-in-body.ts';
 
@@ -17,24 +18,21 @@ export interface GatewayGuardParts {
   readonly limiter: RateLimiter;
 }
 
-/** Where other services' clients put the key: a member of the body, or the user name of Basic authentication. */
-const keysInBody: Readonly<Record<string, string>> = {
-  '/sdk/segment/v1/batch': 'writeKey',
-  '/sdk/posthog/batch/': 'api_key',
-};
-
 /** The guard of the SDK endpoints. Its caller is an AppCaller. */
 export function gatewayGuard(parts: GatewayGuardParts): Guard {
   return async (route, incoming) => {
-    const bodyField = route ? keysInBody[route.path] : undefined;
-    let key = keyOf((name) => incoming.header(name), bodyField !== undefined);
+    // A browser asks before it sends; it cannot send a key with the question.
+    if (!route && incoming.path === undefined) return preflight(parts, incoming);
+    const place = route ? foreignKeys[route.path] : undefined;
+    let key = keyOf((name) => incoming.header(name), place !== undefined);
     let keyInBody = '';
-    if (route && key === '' && bodyField !== undefined) {
+    if (route && key === '') key = keyInPath(route.path, incoming.path ?? '');
+    if (key === '' && place !== undefined && 'body' in place) {
       // An address over its limit must not get its bodies decompressed.
       const spent = parts.limiter.spent('general', incoming.ip);
       if (spent) return spent;
       const body = await incoming.readBody();
-      const read = body instanceof Rejection ? body : readKeyInBody(body, bodyField);
+      const read = body instanceof Rejection ? body : readKeyInBody(body, place.body);
       if (read instanceof Rejection) return charged(parts, incoming, read);
       keyInBody = read;
       key = read;
@@ -60,25 +58,33 @@ async function passed(
   return { rejection: verdict.rejection, quota: verdict.charge.quota };
 }
 
+async function preflight({ limiter }: GatewayGuardParts, { ip }: Incoming): ReturnType<Guard> {
+  const { rejection, quota } = await limiter.chargeAddress('general', ip);
+  return rejection ? { rejection, quota } : { caller: null, quota };
+}
+
 /** Anonymous requests are rate-limited by IP address. */
 async function charged(parts: GatewayGuardParts, incoming: Incoming, rejection: Rejection): ReturnType<Guard> {
   const charge = await parts.limiter.chargeAddress('general', incoming.ip);
   return { rejection: charge.rejection ?? rejection, quota: charge.quota };
 }
 
-/** The body has another key than the one that was accepted: its events could belong to either of two apps. */
-export function keyConflict(request: KeyCarrier, body: Readonly<Record<string, unknown>>): Rejection | null {
-  const field = keysInBody[request.path];
-  const inBody = field === undefined ? null : body[field];
-  if (field === undefined || typeof inBody !== 'string' || !isApiKey(inBody)) return null;
-  if (request.keyInBody !== '')
-    return inBody === request.keyInBody ? null : invalid(field, 'is given twice, with different API keys');
-  return inBody === keyOf(request.header, true) ? null : invalid(field, 'differs from the API key in the header');
+/**
+ * The body has another key than the one that was accepted: its events could belong to either of two apps.
+ * @param sent what the body has where a key may be, by field.
+ */
+export function keyConflict(request: KeyCarrier, sent: Iterable<readonly [string, unknown]>): Rejection | null {
+  const accepted = request.keyInBody === '' ? keyOf(request.header, true) : request.keyInBody;
+  for (const [field, key] of sent) {
+    if (typeof key !== 'string' || key === accepted || !isApiKey(key)) continue;
+    return invalid(field, request.keyInBody === '' ? 'differs from the API key in the header' : twoKeys);
+  }
+  return null;
 }
 
+const twoKeys = 'is given twice, with different API keys';
+
 interface KeyCarrier {
-  /** From the route. */
-  readonly path: string;
   readonly header: (name: string) => string;
   /** The first key of the body, the one that was accepted; of two members with one name, a parser takes the last. */
   readonly keyInBody: string;

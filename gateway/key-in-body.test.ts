@@ -2,12 +2,15 @@ import { expect, test } from 'vitest';
 import { newApiKey } from '#common/api-key.ts';
 import { RawBody } from '#common/http/raw-body.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { readKeyInBody } from './key-in-body.ts';
+import { type KeyPlaces, readKeyInBody } from './key-in-body.ts';
 
 const key = newApiKey();
 
-function read(text: string): string {
-  const found = readKeyInBody(new RawBody(Buffer.from(text)), 'api_key');
+const atTop: KeyPlaces = { names: ['api_key'], depthInObject: 1, depthInList: 0 };
+const inCaptures: KeyPlaces = { names: ['api_key', 'token'], depthInObject: 2, depthInList: 3 };
+
+function read(text: string, places = atTop): string {
+  const found = readKeyInBody(new RawBody(Buffer.from(text)), places);
   return found instanceof Rejection ? (found.errors[0]?.message ?? '') : found;
 }
 
@@ -45,4 +48,18 @@ test('nothing after the key is read and nothing before it is built, whatever the
   expect(read(`{"api_key":"${key}",${'['.repeat(500_000)}`)).toBe(key);
   const deep = 500_000;
   expect(read(`{"a":${'['.repeat(deep)}${']'.repeat(deep)},"api_key":"${key}"}`)).toBe(key);
+});
+
+test('the key of a single capture or a list of them is found in its properties, and only a well-formed one', () => {
+  const capture = { event: 'x', properties: { token: 'of the user', plan: { token: newApiKey() } } };
+  const own = { event: 'x', properties: { a: [], token: key } };
+  const read2 = (value: unknown) => read(JSON.stringify(value), inCaptures);
+  expect([own, [own], [capture, own], { token: key }, { api_key: key, batch: [] }].map(read2)).toEqual([
+    key,
+    key,
+    key,
+    key,
+    key,
+  ]);
+  expect([capture, [capture], { batch: [own] }, [[own]], {}].map(read2)).toEqual(['', '', '', '', '']);
 });

@@ -3,6 +3,7 @@
  * this process with a kilobyte of gzip (350,000 times `{}`). So the text is only scanned: each character once, nothing
  * is built, and the scan ends at the first key. Whether the rest is JSON is checked once the key is accepted.
  */
+import { isApiKey } from '#common/api-key.ts';
 import type { RawBody } from '#common/http/raw-body.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 
@@ -10,14 +11,23 @@ const [quote, backslash, openObject, closeObject, openList, closeList] = [0x22, 
 /** What follows the member's name: a value of characters that keys consist of. Clients never send keys with escapes. */
 const keyValue = /[ \t\r\n]*:[ \t\r\n]*"([0-9A-Za-z_]{1,64})"/y;
 
-/** The value of a member of the top-level object; empty if there is none that can be a key. */
-export function readKeyInBody(body: RawBody, field: string): string | Rejection {
+/** Where a service's clients put the key. */
+export interface KeyPlaces {
+  readonly names: readonly string[];
+  /** How deep the member may be if the body is an object; 1 is the object itself. */
+  readonly depthInObject: number;
+  /** The same for a body that is a list; 0 if it must be an object. */
+  readonly depthInList: number;
+}
+
+/** The first member that can be a key; empty if there is none. Below the top level, only a well-formed key counts. */
+export function readKeyInBody(body: RawBody, places: KeyPlaces): string | Rejection {
   // One character per byte: no byte of a longer UTF-8 sequence looks like JSON syntax.
   const text = body.latin1;
   const start = text.search(/[^ \t\r\n]/);
   if (start === -1) return invalid('body', 'must be a JSON object, but is empty');
-  if (text.charCodeAt(start) !== openObject) return invalid('body', 'must be a JSON object');
-  const name = `"${field}"`;
+  const depthMax = depthMaxOf(text.charCodeAt(start), places);
+  if (depthMax === 0) return invalid('body', 'must be a JSON object');
   let depth = 0;
   let isInText = false;
   for (let at = start; at < text.length; at++) {
@@ -26,8 +36,8 @@ export function readKeyInBody(body: RawBody, field: string): string | Rejection 
       if (sign === backslash) at++;
       else if (sign === quote) isInText = false;
     } else if (sign === quote) {
-      const key = depth === 1 && text.startsWith(name, at) ? keyAt(text, at + name.length) : '';
-      if (key !== '') return key;
+      const key = depth <= depthMax ? keyAt(text, at, places) : '';
+      if (key !== '' && (depth === 1 || isApiKey(key))) return key;
       isInText = true;
     } else if (sign === openObject || sign === openList) depth++;
     else if (sign === closeObject || sign === closeList) depth--;
@@ -35,7 +45,16 @@ export function readKeyInBody(body: RawBody, field: string): string | Rejection 
   return depth === 0 ? '' : invalid('body', 'is not valid JSON');
 }
 
-function keyAt(text: string, nameEnd: number): string {
-  keyValue.lastIndex = nameEnd;
-  return keyValue.exec(text)?.[1] ?? '';
+function depthMaxOf(first: number, { depthInObject, depthInList }: KeyPlaces): number {
+  if (first === openObject) return depthInObject;
+  return first === openList ? depthInList : 0;
+}
+
+function keyAt(text: string, at: number, { names }: KeyPlaces): string {
+  for (const name of names) {
+    if (!text.startsWith(`${name}"`, at + 1)) continue;
+    keyValue.lastIndex = at + name.length + 2;
+    return keyValue.exec(text)?.[1] ?? '';
+  }
+  return '';
 }

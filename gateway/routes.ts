@@ -2,7 +2,8 @@
 import type { Route } from '#common/http/route.ts';
 import type { GatewayDeps } from './deps.ts';
 import { trackEvents } from './events/track.ts';
-import { trackPosthog, trackSegment } from './foreign/track.ts';
+import { getPosthogConfig, getPosthogFlags, getSegmentSettings } from './foreign/settings.ts';
+import { trackPosthog, trackSegment, trackSegmentCall } from './foreign/track.ts';
 import { trackInstall } from './install/install.ts';
 import { createSdkLink } from './links/create.ts';
 import { matchDevice } from './match/match.ts';
@@ -13,5 +14,9 @@ export const gatewayRoutes: readonly Route<GatewayDeps>[] = [
   trackEvents,
   createSdkLink,
   trackSegment,
+  trackSegmentCall,
+  getSegmentSettings,
   trackPosthog,
+  getPosthogFlags,
+  getPosthogConfig,
 ];

@@ -88,7 +88,7 @@ async function get(routes: readonly MountedRoute[], caller: UserCaller, path: st
   const [bare = '', queryText = ''] = path.split('?');
   for (const route of routes) {
     const names = route.parameterNames;
-    const match = new RegExp(`^${route.path.replaceAll(/\{\w+\}/g, '([^/]+)')}$`).exec(bare);
+    const match = new RegExp(`^${route.guarded.path.replaceAll(/\{\w+\}/g, '([^/]+)')}$`).exec(bare);
     if (!match) continue;
     const params = Object.fromEntries(names.map((name, at) => [name, decodeURIComponent(match[at + 1] ?? '')]));
     const incoming = {

@@ -30,7 +30,8 @@ export class Cors {
   preflight(): Record<string, string> {
     return {
       'Access-Control-Allow-Methods': 'GET, POST, PUT, PATCH, DELETE',
-      'Access-Control-Allow-Headers': 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-API-Key',
+      'Access-Control-Allow-Headers':
+        'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-API-Key, X-Retry-Count',
       'Access-Control-Max-Age': PREFLIGHT_SECONDS,
     };
   }

@@ -9,7 +9,15 @@ const suspicious = /\\u(?:0000|[dD][89a-fA-F])/;
 
 /** Parses a body that must be one JSON object. */
 export function parseObject(body: RawBody): { value: Record<string, unknown> } | { rejection: Rejection } {
-  const refused = (message: string) => ({ rejection: invalid('body', message) });
+  const parsed = parseObjectOrList(body);
+  if ('value' in parsed && Array.isArray(parsed.value)) return refused('must be a JSON object');
+  return parsed as { value: Record<string, unknown> } | { rejection: Rejection };
+}
+
+const refused = (message: string) => ({ rejection: invalid('body', message) });
+
+/** Parses a body that must be a JSON object or list. */
+export function parseObjectOrList(body: RawBody): { value: object } | { rejection: Rejection } {
   if (body.byteLength === 0) return refused('must be a JSON object, but is empty');
   const text = body.text();
   if (text === null) return refused('is not valid UTF-8');
@@ -19,11 +27,11 @@ export function parseObject(body: RawBody): { value: Record<string, unknown> } |
   } catch {
     return refused('is not valid JSON');
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return refused('must be a JSON object');
+  if (typeof value !== 'object' || value === null) return refused('must be a JSON object');
   const errors: FieldError[] = [];
   walk(value, [], suspicious.test(text), errors);
   if (errors.length > 0) return { rejection: invalidFields(errors) };
-  return { value: value as Record<string, unknown> };
+  return { value };
 }
 
 /**

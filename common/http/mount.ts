@@ -79,8 +79,8 @@ export interface MountedRoute {
   /** Method and path, as logs and metrics name it. */
   readonly name: string;
   readonly method: Method;
-  readonly path: string;
-  /** Paths of this route, as requested. */
+  readonly paths: readonly string[];
+  /** Matches these paths, as requested. */
   readonly shape: RegExp;
   readonly parameterNames: readonly string[];
   readonly hasBody: boolean;
@@ -88,6 +88,7 @@ export interface MountedRoute {
   readonly guard: Guard;
   readonly guarded: GuardedRoute;
   readonly isOutage: (error: unknown) => boolean;
+  readonly unpackBody: Route<never>['unpackBody'] | null;
   readonly run: (incoming: Incoming, caller: unknown, params: Record<string, string>) => Promise<Answer | Rejection>;
 }
 
@@ -102,6 +103,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
   const checkBody = hasBody && route.bodyMode !== 'raw' ? bodyValidator(route.body ?? nothing) : null;
 
   const name = `${route.method} ${route.path}`;
+  const paths = [route.path, ...(route.alsoAt ?? [])];
   const run: MountedRoute['run'] = async (incoming, caller, params) => {
     const query = readQuery(incoming.queryText, checkQuery);
     if (query instanceof Rejection) return query;
@@ -137,8 +139,8 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
   return {
     name,
     method: route.method,
-    path: route.path,
-    shape: new RegExp(`^${route.path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
+    paths,
+    shape: new RegExp(`^(${paths.map(patternOf).join('|')})$`),
     parameterNames: [...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? ''),
     hasBody,
     bodyBytesMax: route.bodyBytesMax ?? BODY_BYTES_MAX,
@@ -153,8 +155,13 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       limit: route.limit,
     },
     isOutage: mount.isOutage ?? (() => false),
+    unpackBody: route.unpackBody ?? null,
     run,
   };
+}
+
+function patternOf(path: string): string {
+  return path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+');
 }
 
 function readQuery(text: string, check: Validator | null): Record<string, string> | Rejection {
@@ -185,9 +192,12 @@ function isOptional<Deps>(route: Route<Deps>): boolean {
 /** Decompresses what was collected, to the same maximum as on the wire. */
 export async function finishBody(
   collected: Promise<RawBody | Rejection>,
-  encoding: string,
-  bytesMax: number,
+  header: Incoming['header'],
+  route: MountedRoute | null,
 ): Promise<RawBody | Rejection> {
   const body = await collected;
-  return body instanceof Rejection ? body : unpackBody(body, encoding, bytesMax);
+  if (body instanceof Rejection || !route) return body;
+  const unpacked = await unpackBody(body, header('content-encoding'), route.bodyBytesMax);
+  if (unpacked instanceof Rejection || !route.unpackBody) return unpacked;
+  return route.unpackBody(unpacked, header, route.bodyBytesMax);
 }

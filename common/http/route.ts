@@ -67,6 +67,8 @@ interface RouteBase {
   readonly method: Method;
   /** Below /v1, parameters in braces: `/links/{id}`. */
   readonly path: string;
+  /** Other paths of the same operation, without parameters. The description of the API lists only `path`. */
+  readonly alsoAt?: readonly string[];
   /** Name of the operation in OpenAPI, from which generators derive function names: a verb, `createLink`. */
   readonly operationId: string;
   readonly caller: CallerKind;
@@ -104,6 +106,8 @@ interface RouteBase {
       }
     >
   >;
+  /** Unpacks forms of the body that no Content-Encoding names; its result is at most `bytesMax` long. */
+  readonly unpackBody?: (body: RawBody, header: Request['header'], bytesMax: number) => Promise<RawBody | Rejection>;
   /** Of a raw body that is not JSON. */
   readonly bodyContentType?: string;
   readonly bodyExample?: unknown;

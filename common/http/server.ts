@@ -132,7 +132,10 @@ export class HttpServer {
   }
 
   #mount(app: TemplatedApp, route: MountedRoute, isTls: boolean): void {
-    const pattern = BASE + route.path.replaceAll(/\{(\w+)\}/g, ':$1');
+    for (const path of route.paths) this.#mountAt(app, BASE + path.replaceAll(/\{(\w+)\}/g, ':$1'), route, isTls);
+  }
+
+  #mountAt(app: TemplatedApp, pattern: string, route: MountedRoute, isTls: boolean): void {
     const receive = (res: HttpResponse, req: HttpRequest) => this.#receive(res, req, isTls, route);
     switch (route.method) {
       case 'GET':
@@ -303,15 +306,16 @@ function incomingOf(
   route: MountedRoute | null,
 ): Incoming {
   let body: Promise<RawBody | Rejection> | null = null;
+  const header = (name: string) => headers[name] ?? '';
   return {
     id: exchange.id,
     ip: peer.ip,
     receivedMs: exchange.receivedMs,
-    header: (name) => headers[name] ?? '',
+    header,
     queryText,
     path,
     readBody: () => {
-      body ??= finishBody(collected, headers['content-encoding'] ?? '', route?.bodyBytesMax ?? 0);
+      body ??= finishBody(collected, header, route);
       return body;
     },
   };

@@ -248,6 +248,10 @@ test('every operation of the SDK succeeds as described, the second time too', as
   const events = [{ name: 'a', device_id: 'd1', revenue: { amount: '1.50', currency: 'EUR' } }, { name: '' }];
   await expectStatus(202, 'POST', '/sdk/events', { body: { events } });
   await expectStatus(202, 'POST', '/sdk/events', { body: { name: 'bare', device_id: 'd1' } });
+  await expectStatus(200, 'POST', '/sdk/segment/v1/t', { body: { event: 'a', userId: 'u1' } });
+  await expectStatus(200, 'GET', '/sdk/segment/v1/projects/ours/settings');
+  await expectStatus(200, 'POST', '/sdk/posthog/flags/', { body: { distinct_id: 'u1' } });
+  await expectStatus(200, 'GET', '/sdk/posthog/array/ours/config');
 });
 
 test('every example of the description is accepted, or refused for what it names and not for its form', async () => {

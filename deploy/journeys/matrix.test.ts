@@ -215,6 +215,14 @@ const rows: readonly Row[] = [
     statuses: sdk(200),
     body: () => ({ batch: [{ event: 'opened', properties: { distinct_id: 'u1' } }] }),
   },
+  {
+    endpoint: 'POST /sdk/segment/v1/{call}',
+    statuses: sdk(200),
+    body: () => ({ event: 'opened', userId: 'u1', messageId: `m${made++}` }),
+  },
+  { endpoint: 'GET /sdk/segment/v1/projects/{write_key}/settings', statuses: sdk(200) },
+  { endpoint: 'POST /sdk/posthog/flags/', statuses: sdk(200), body: () => ({ distinct_id: 'u1' }) },
+  { endpoint: 'GET /sdk/posthog/array/{project_key}/config', statuses: sdk(200) },
 ];
 
 const newWebhook = () => ({ url: 'https://127.0.0.1/', events: ['link.created'], organization_id: organization });
@@ -312,6 +320,7 @@ async function pathOf(row: Row): Promise<string> {
   path = path.replace('{user_id}', 'usr_unknown').replace('{invitation_id}', 'inv_unknown');
   path = path.replace('{organization_id}', organization);
   const query = row.query?.replace('{app}', app.id).replace('{organization}', organization);
+  path = path.replace('{call}', 't');
   return `${path.replace('{provider}', 'google').replace('{file}', 'swagger-ui.css')}${query ? `?${query}` : ''}`;
 }
 

@@ -95,6 +95,7 @@ test("what PostHog's own client captured is recorded, by its uuid", async () => 
   client.capture({ distinctId: 'u1', event: 'signup', uuid, properties: { plan: 'pro', $session_id: 's1' } });
   for (let n = 0; n < 30; n++) client.capture({ distinctId: `u${n}`, event: 'seen', properties: { n } });
   client.identify({ distinctId: 'u1', properties: { email: 'a@example.com' } });
+  expect(await client.getAllFlags('u1')).toEqual({});
   await client.shutdown();
   const events = edge.events(app_id);
   expect(errors).toEqual([]);

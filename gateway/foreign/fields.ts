@@ -7,9 +7,8 @@ import { type EventError, type ForeignEvent, noIdentity } from '#gateway/events/
 
 export type Fields = Record<string, unknown>;
 
-/** Calls of both services that identify a user or report a page view; they are not events. */
-export const foreignCalls = ['identify', 'group', 'alias', 'page', 'screen'] as const;
-export type ForeignCall = (typeof foreignCalls)[number];
+/** What identifies a user, reports a page view, or was noted by the client on its own: none of it is an event. */
+export type ForeignCall = 'identify' | 'group' | 'alias' | 'page' | 'screen' | 'automatic';
 
 /** Two names of one device or user: whatever arrives under `id` belongs to the install of `previous_id`. */
 export interface Alias {
@@ -19,6 +18,15 @@ export interface Alias {
 
 /** What an item of a batch is. */
 export type ForeignItem = ForeignEvent | { readonly call: ForeignCall; readonly alias: Alias | null };
+
+/** What a request has. */
+export interface SentItems {
+  readonly items: readonly unknown[];
+  /** How an error names the place of an item; empty if the item is the whole body. */
+  readonly nameOf: (index: number) => string;
+  /** Values where a key may be, by field. */
+  readonly keys: readonly (readonly [field: string, key: unknown])[];
+}
 
 export function fieldsAt(value: Fields, name: string): Fields {
   const found = value[name];
@@ -30,6 +38,14 @@ export function textAt(value: Fields, name: string, max: number): string | undef
   const found = value[name];
   const text = typeof found === 'number' ? String(found) : found;
   return typeof text === 'string' && text !== '' && text.length <= max ? text : undefined;
+}
+
+const campaignCharsMax = 255;
+
+/** A field of a campaign; empty if there is none that can be stored. */
+export function campaignAt(value: Fields, name: string): string {
+  const found = textAt(value, name, campaignCharsMax) ?? '';
+  return isStorableText(found) ? found : '';
 }
 
 /** Their message id as our event_id; a longer one as its hash, so that a retry still has the same id. */

@@ -13,7 +13,10 @@ import type { Alias, Fields, ForeignCall, ForeignItem } from './fields.ts';
 
 export class ForeignTracking {
   /** Since the start of the process. */
-  readonly counters: Record<ForeignCall, number> = { identify: 0, group: 0, alias: 0, page: 0, screen: 0 };
+  readonly counters: Record<ForeignCall, number> = {
+    ...{ identify: 0, group: 0, alias: 0, page: 0, screen: 0 },
+    automatic: 0,
+  };
   readonly #events: EventTracking;
   readonly #aliases: AliasStore;
 

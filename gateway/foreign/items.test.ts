@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
-import { posthogItem } from './posthog-batch.ts';
+import { posthogItem as posthogItemAt } from './posthog-batch.ts';
 import { segmentItem } from './segment-batch.ts';
 
+const receivedMs = Date.UTC(2026, 10, 22);
+const posthogItem = (capture: unknown) => posthogItemAt(capture, receivedMs);
 const track = (more: object) => segmentItem({ type: 'track', event: 'x', userId: 'u1', ...more });
 
 test('an amount without a currency gets none, and what is not an amount stays to be rejected', () => {
@@ -37,6 +39,7 @@ test('calls that identify a user or report a page view are not events', () => {
     ['$groupidentify', 'group'],
     ['$pageview', 'page'],
     ['$screen', 'screen'],
+    ['$autocapture', 'automatic'],
   ]) {
     expect(posthogItem({ event, distinct_id: 'u1', properties: {} })).toEqual({ call, alias: null });
   }
@@ -66,4 +69,23 @@ test("a message keeps its device's other name, its campaign and its device's add
     extras: { device_ip: '203.0.113.7', aliases: ['d1'], utm },
   });
   expect(track({ context })).toMatchObject({ event: { device_id: 'd1' }, extras: { aliases: [] } });
+});
+
+test("a browser SDK's capture is of the device until the person is identified, and names the campaign of the visit", () => {
+  const properties = { $device_id: 'd1', distinct_id: 'd1', utm_source: 'news', utm_term: 'a\0' };
+  const event = { device_id: 'd1', user_id: undefined };
+  const utm = { utm_source: 'news', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  expect(posthogItem({ event: 'x', properties })).toMatchObject({ event, extras: { utm } });
+  const identified = { ...properties, distinct_id: 'u1' };
+  expect(posthogItem({ event: 'x', properties: identified })).toMatchObject({ event: { user_id: 'u1' } });
+});
+
+test('an offset is how long ago a capture happened, unless a time is given; one that cannot be is ignored', () => {
+  const at = (more: object) => posthogItem({ event: 'x', distinct_id: 'u1', ...more });
+  expect(at({ offset: 1_500 })).toMatchObject({ event: { timestamp: receivedMs - 1_500 } });
+  expect(at({ offset: 5, timestamp: '2026-11-01T00:00:00Z' })).toMatchObject({
+    event: { timestamp: '2026-11-01T00:00:00Z' },
+  });
+  for (const offset of [-1, receivedMs * 2, '7', Number.NaN])
+    expect(at({ offset })).toMatchObject({ event: { timestamp: undefined } });
 });

@@ -1,12 +1,14 @@
 /**
  * PostHog's captures as events. Source: posthog.com/docs/api/capture (batch: api_key, batch of event, distinct_id,
- * properties, timestamp, uuid).
+ * properties, timestamp, uuid), and the client packages.
  */
+import { utmFrom } from '#common/campaign-fields.ts';
 import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
 import type { EventError } from '#gateway/events/batch.ts';
 import {
   aliasOf,
+  campaignAt,
   errorAsSent,
   eventIdAt,
   type Fields,
@@ -28,10 +30,15 @@ const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
   ['$pageview', 'page'],
   ['$pageleave', 'page'],
   ['$screen', 'screen'],
+  // What the browser SDK notes on its own, unless its settings say otherwise.
+  ...[
+    ...['$autocapture', '$rageclick', '$dead_click', '$copy_autocapture', '$$heatmap', '$web_vitals'],
+    ...['$performance_event', '$exception', '$snapshot', '$feature_flag_called', '$opt_in'],
+  ].map((name) => [name, 'automatic'] as const),
 ]);
 
 /** Classifies a capture; anything else becomes an item that is rejected. */
-export function posthogItem(capture: unknown): ForeignItem {
+export function posthogItem(capture: unknown, receivedMs: number): ForeignItem {
   if (!isObject(capture)) return { item: capture, event: capture, extras: null };
   const properties = fieldsAt(capture, 'properties');
   const call = calls.get(capture['event']);
@@ -40,15 +47,16 @@ export function posthogItem(capture: unknown): ForeignItem {
   const event = {
     name: capture['event'],
     event_id: eventIdAt(capture, 'uuid'),
-    timestamp: capture['timestamp'],
-    user_id: userOf(capture, properties),
+    timestamp: capture['timestamp'] ?? timeBefore(receivedMs, capture['offset']),
+    user_id: personOf(capture, properties),
     device_id: textAt(properties, '$device_id', max.device_id),
     session_id: textAt(properties, '$session_id', max.session_id),
     platform: platformOf(properties),
     properties: capture['properties'],
     revenue: revenueIn(properties),
   };
-  return { item: capture, event, extras: { device_ip: textAt(properties, '$ip', 45) ?? '', aliases: [], utm: {} } };
+  const extras = { device_ip: textAt(properties, '$ip', 45) ?? '', aliases: [], utm: utmOf(properties) };
+  return { item: capture, event, extras };
 }
 
 const names: SentNames = {
@@ -64,6 +72,17 @@ export function posthogError(error: EventError): EventError {
   return errorAsSent(error, names, 'distinct_id and properties.$device_id');
 }
 
+/** Older browser SDKs send how many milliseconds ago something happened instead of when. */
+function timeBefore(receivedMs: number, offset: unknown): number | undefined {
+  return typeof offset === 'number' && offset >= 0 && offset < receivedMs ? Math.round(receivedMs - offset) : undefined;
+}
+
+/** The id of a person who is not identified is that of the device. */
+function personOf(capture: Fields, properties: Fields): string | undefined {
+  const id = userOf(capture, properties);
+  return id === properties['$device_id'] ? undefined : id;
+}
+
 function userOf(capture: Fields, properties: Fields): string | undefined {
   const max = eventTextMax.user_id;
   return textAt(capture, 'distinct_id', max) ?? textAt(properties, 'distinct_id', max);
@@ -76,6 +95,11 @@ function aliasIn(call: ForeignCall, capture: Fields, properties: Fields) {
   const user = userOf(capture, properties);
   if (call === 'alias') return aliasOf(textAt(properties, 'alias', eventTextMax.user_id), user);
   return call === 'identify' ? aliasOf(user, textAt(properties, '$anon_distinct_id', eventTextMax.user_id)) : null;
+}
+
+/** The browser SDK puts the campaign of the visit beside the properties of the event, under the names that links use. */
+function utmOf(properties: Fields): Record<string, string> {
+  return utmFrom((name) => campaignAt(properties, name));
 }
 
 function platformOf(properties: Fields): SdkPlatform | undefined {

@@ -2,23 +2,25 @@
  * Segment's calls as events.
  * Source: segment.com/docs/connections/sources/catalog/libraries/server/http-api and .../spec (common fields, six calls).
  */
-import { isStorableText } from '#common/http/json.ts';
 import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
 import type { EventError } from '#gateway/events/batch.ts';
 import {
   aliasOf,
+  campaignAt,
   errorAsSent,
   eventIdAt,
   type Fields,
   type ForeignItem,
   fieldsAt,
-  foreignCalls,
   revenueIn,
   type SentNames,
   sentRevenue,
   textAt,
 } from './fields.ts';
+
+/** Calls that are not events. */
+const segmentCalls = ['identify', 'group', 'alias', 'page', 'screen'] as const;
 
 /** Classifies a message; anything else becomes an item that is rejected. */
 export function segmentItem(message: unknown): ForeignItem {
@@ -26,7 +28,7 @@ export function segmentItem(message: unknown): ForeignItem {
   const max = eventTextMax;
   const user_id = textAt(message, 'userId', max.user_id);
   const anonymous = textAt(message, 'anonymousId', max.device_id);
-  const call = foreignCalls.find((one) => one === message['type']);
+  const call = segmentCalls.find((one) => one === message['type']);
   if (call !== undefined) {
     const previous = textAt(message, 'previousId', max.device_id);
     return { call, alias: call === 'alias' ? aliasOf(user_id ?? anonymous, previous) : null };
@@ -61,24 +63,18 @@ const names: SentNames = {
 
 export function segmentError(error: EventError, message: unknown): EventError {
   if (error.field === 'name' && isObject(message) && message['type'] !== 'track') {
-    return { ...error, field: 'type', message: `must be one of track, ${foreignCalls.join(', ')}` };
+    return { ...error, field: 'type', message: `must be one of track, ${segmentCalls.join(', ')}` };
   }
   return errorAsSent(error, names, 'anonymousId, userId and context.device.id');
 }
 
-const utmCharsMax = 255;
-
 function utmOf(campaign: Fields): Record<string, string> {
-  const text = (name: string) => {
-    const found = textAt(campaign, name, utmCharsMax) ?? '';
-    return isStorableText(found) ? found : '';
-  };
   return {
-    utm_source: text('source'),
-    utm_medium: text('medium'),
-    utm_campaign: text('name'),
-    utm_term: text('term'),
-    utm_content: text('content'),
+    utm_source: campaignAt(campaign, 'source'),
+    utm_medium: campaignAt(campaign, 'medium'),
+    utm_campaign: campaignAt(campaign, 'name'),
+    utm_term: campaignAt(campaign, 'term'),
+    utm_content: campaignAt(campaign, 'content'),
   };
 }
 

@@ -159,6 +159,123 @@ test("the country of a server's event is looked up by the device's address, of w
   expect(recorded(own.app_id).map(({ device_ip }) => device_ip)).toEqual(['198.51.100.0', '']);
 });
 
+test('a page of another origin may send the headers of every client', async () => {
+  const ask = (path: string) =>
+    fetch(edge.base + path, {
+      method: 'OPTIONS',
+      headers: {
+        ...{
+          'x-forwarded-proto': 'https',
+          origin: 'https://shop.example.com',
+          'access-control-request-method': 'POST',
+        },
+        'access-control-request-headers': 'authorization,content-type,x-api-key,x-retry-count',
+      },
+    });
+  for (const path of ['/sdk/events', '/sdk/match', '/sdk/segment/v1/t', '/sdk/posthog/e/']) {
+    const { status, headers } = await ask(path);
+    const allowed = headers.get('access-control-allow-headers')?.toLowerCase().split(', ');
+    expect([path, status, headers.get('access-control-allow-origin')]).toEqual([path, 204, '*']);
+    expect(allowed).toEqual(expect.arrayContaining(['authorization', 'content-type', 'x-api-key', 'x-retry-count']));
+  }
+});
+
+test("each of Segment's calls has a path, which says what the call is; a rejected one gets 400 with its field", async () => {
+  const { app_id, key } = await edge.app();
+  const send = (end: string, body: object) => edge.post(`/sdk/segment/v1/${end}`, '', { writeKey: key, ...body });
+  for (const end of ['t', 'track']) {
+    const body = { type: 'page', event: `by ${end}`, userId: 'u1' };
+    expect(await send(end, body)).toMatchObject({ status: 200, body: { success: true } });
+  }
+  for (const end of ['i', 'identify', 'g', 'group', 'p', 'page', 's', 'screen', 'a', 'alias'])
+    expect([end, (await send(end, { userId: 'u1', event: 'x', type: 'track' })).status]).toEqual([end, 200]);
+  for (const end of ['b', 'import'])
+    expect((await send(end, { batch: [{ type: 'track', event: `by ${end}`, userId: 'u1' }] })).status).toBe(200);
+  expect(recorded(app_id).map(({ name }) => name)).toEqual(['by t', 'by track', 'by b', 'by import']);
+  const rejected = await send('t', { event: 'x', userId: 'u1', properties: { revenue: 5 } });
+  expect([rejected.status, rejected.body.error.details.field]).toEqual([400, 'properties.currency']);
+  expect((await send('t', { event: 'x' })).body.error.details.field).toBe('anonymousId');
+  expect((await send('m', { series: [] })).status).toBe(400);
+  expect((await edge.post('/sdk/segment/v1/t', '', { writeKey: newApiKey(), event: 'x' })).status).toBe(401);
+});
+
+test("PostHog's captures are accepted on each of its paths and in each form of body", async () => {
+  const { app_id, key } = await edge.app();
+  let sent = 0;
+  const capture = () => ({ event: `x${sent++}`, properties: { distinct_id: 'u1', token: key } });
+  const post = (path: string, body: string | Buffer, headers: Record<string, string> = {}) =>
+    edge.post(`/sdk/posthog/${path}`, '', body, { 'content-type': 'text/plain', ...headers });
+  const inForm = (text: string) => `data=${encodeURIComponent(Buffer.from(text).toString('base64'))}`;
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  const ends = [
+    'batch/',
+    'batch',
+    'e/?ip=1&_=1&ver=1.2',
+    'e',
+    'i/v0/e/',
+    'i/v0/e',
+    'capture/',
+    'capture',
+    'track/',
+    'track',
+  ];
+  for (const end of ends) {
+    const body = JSON.stringify({ api_key: key, batch: [capture()] });
+    expect([end, await post(end, body)]).toMatchObject([end, { status: 200, body: { status: 1 } }]);
+  }
+  const bodies = [
+    JSON.stringify(capture()),
+    JSON.stringify([capture(), capture()]),
+    JSON.stringify({ token: key, ...capture() }),
+    inForm(JSON.stringify([capture()])),
+    `data=${encodeURIComponent(JSON.stringify(capture()))}&compression=`,
+  ];
+  for (const body of bodies) expect((await post('e/', body, form)).status).toBe(200);
+  expect(
+    (await post('e/?compression=gzip-js', gzipSync(JSON.stringify({ api_key: key, batch: [capture()] })))).status,
+  ).toBe(200);
+  expect(
+    (await post('e/', gzipSync(gzipSync(JSON.stringify([capture()]))), { 'content-encoding': 'gzip' })).status,
+  ).toBe(200);
+  expect(recorded(app_id).map(({ name }) => name)).toEqual(Array.from({ length: sent }, (_, n) => `x${n}`));
+  const refused = [
+    gzipSync(Buffer.alloc(2 << 20, ' ')),
+    Buffer.from('\x1f\x8bjunk', 'latin1'),
+    'data=%',
+    'data=Ä',
+    '7',
+    '[',
+    '',
+  ];
+  for (const body of refused) expect([body, (await post('e/', body)).status]).toEqual([body, 400]);
+  const other = await edge.app();
+  const mixed = await post('e/', JSON.stringify([capture(), { event: 'x', properties: { token: other.key } }]));
+  expect([mixed.status, mixed.body.error.details.field]).toEqual([400, '[1].properties.token']);
+  expect((await post('e/', JSON.stringify([{ event: 'x', distinct_id: 'u1' }]))).status).toBe(401);
+});
+
+test('clients get settings that switch off what Signpost does not have, for a known key only', async () => {
+  const { key } = await edge.app();
+  const get = async (path: string) => {
+    const answer = await fetch(edge.base + path, { headers: { 'x-forwarded-proto': 'https' } });
+    return { status: answer.status, headers: answer.headers, body: await answer.json() };
+  };
+  const settings = await get(`/sdk/segment/v1/projects/${key}/settings`);
+  expect(settings).toMatchObject({ status: 200, body: { integrations: { 'Segment.io': { apiKey: key } } } });
+  expect(settings.headers.get('cache-control')).toBe('public, max-age=3600');
+  const config = await get(`/sdk/posthog/array/${key}/config?ip=0`);
+  expect(config).toMatchObject({ status: 200, body: { hasFeatureFlags: false, sessionRecording: false } });
+  for (const path of ['flags/?v=2', 'flags', 'decide/?v=3', 'decide']) {
+    const flags = await edge.post(`/sdk/posthog/${path}`, '', { api_key: key, distinct_id: 'u1' });
+    expect([path, flags]).toMatchObject([path, { status: 200, body: { flags: {}, featureFlags: {} } }]);
+  }
+  for (const unknown of [newApiKey(), 'phc_abc', '%00']) {
+    expect((await get(`/sdk/segment/v1/projects/${unknown}/settings`)).status).toBe(401);
+    expect((await get(`/sdk/posthog/array/${unknown}/config`)).status).toBe(401);
+    expect((await edge.post('/sdk/posthog/flags/', '', { api_key: unknown })).status).toBe(401);
+  }
+});
+
 test('an unknown key gets 401 on both endpoints, and a body that is not a batch gets 400', async () => {
   const { key } = await edge.app();
   const other = { authorization: `Basic ${Buffer.from('phc_abc:').toString('base64')}` };

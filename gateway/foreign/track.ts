@@ -11,41 +11,49 @@ import { type GatewayDeps, sdkRoute } from '#gateway/deps.ts';
 import { EVENTS_MAX, type EventError } from '#gateway/events/batch.ts';
 import { TrackedSchema } from '#gateway/events/event-schema.ts';
 import { keyConflict } from '#gateway/guard.ts';
-import type { ForeignItem } from './fields.ts';
+import type { ForeignItem, SentItems } from './fields.ts';
 import { posthogError, posthogItem } from './posthog-batch.ts';
+import { readPosthogBody, unpackPosthogBody } from './posthog-body.ts';
 import { segmentError, segmentItem } from './segment-batch.ts';
 
+/** How items of a service are read, and how it answers. */
 interface Service {
-  readonly path: string;
-  readonly itemOf: (item: unknown) => ForeignItem;
+  readonly itemOf: (item: unknown, receivedMs: number) => ForeignItem;
   /** The error of an item, with the names that the client uses. */
   readonly asSent: (error: EventError, item: unknown) => EventError;
   /** What the service itself answers. */
   readonly answer: object;
 }
 
-const segment: Service = {
-  path: '/sdk/segment/v1/batch',
-  itemOf: segmentItem,
-  asSent: segmentError,
-  answer: { success: true },
-};
-const posthog: Service = {
-  path: '/sdk/posthog/batch/',
-  itemOf: posthogItem,
-  asSent: posthogError,
-  answer: { status: 1 },
-};
+const segment: Service = { itemOf: segmentItem, asSent: segmentError, answer: { success: true } };
+const posthog: Service = { itemOf: posthogItem, asSent: posthogError, answer: { status: 1 } };
 
-const BODY_BYTES_MAX = 1_048_576;
+export const BODY_BYTES_MAX = 1_048_576;
+/** These clients add parameters of their own: a version, a compression, the number of the attempt. */
+export const anyQuery = Type.Object({}, { additionalProperties: true });
 /** The fields of an event are documented by the other service. */
-const batchSchema = Type.Array(Type.Object({}, { additionalProperties: true }));
+const itemSchema = Type.Object({}, { additionalProperties: true });
+const batchSchema = Type.Array(itemSchema);
 const { rejected, errors } = TrackedSchema.properties;
 const refusedSchema = { rejected: Type.Optional(rejected), errors: Type.Optional(errors) };
+const segmentAnswers = {
+  200: {
+    description: 'Stored.',
+    schema: Type.Object({ success: Type.Boolean(), ...refusedSchema }),
+    example: { success: true },
+  },
+};
+
+/** The calls by the ends of their paths: browsers use the letters. */
+const segmentCalls: Readonly<Record<string, string>> = {
+  ...{ t: 'track', track: 'track', i: 'identify', identify: 'identify', g: 'group', group: 'group' },
+  ...{ a: 'alias', alias: 'alias', p: 'page', page: 'page', s: 'screen', screen: 'screen' },
+};
 
 export const trackSegment = sdkRoute({
   method: 'POST',
-  path: segment.path,
+  path: '/sdk/segment/v1/batch',
+  alsoAt: ['/sdk/segment/v1/b', '/sdk/segment/v1/import'],
   operationId: 'trackSegmentBatch',
   caller: 'app',
   takesForeignKeys: true,
@@ -54,24 +62,67 @@ export const trackSegment = sdkRoute({
   summary: "Track events with Segment's clients",
   description:
     "Accepts Segment's batch, with the API key as the write key (Basic user name or `writeKey`). `messageId` is the event_id. " +
-    '`track` items become events; `identify`, `group`, `alias`, `page` and `screen` do not. Rejected items are listed; if all are rejected, the answer is 400.',
+    '`track` items become events; `identify`, `group`, `alias`, `page` and `screen` do not. Rejected items are listed; if all are rejected, the answer is 400. ' +
+    'Also at `/sdk/segment/v1/b` and `/sdk/segment/v1/import`.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
   body: Type.Object({ batch: batchSchema, writeKey: Type.Optional(Type.String()) }),
   bodyExample: { batch: [{ type: 'track', event: 'signup', userId: 'user-7', messageId: 'ajs-1' }] },
-  answers: {
-    200: {
-      description: 'Stored.',
-      schema: Type.Object({ success: Type.Boolean(), ...refusedSchema }),
-      example: { success: true },
-    },
+  answers: segmentAnswers,
+  handle: (deps, request) => {
+    const parsed = parseObject(request.rawBody);
+    if ('rejection' in parsed) return parsed.rejection;
+    const { batch, writeKey } = parsed.value;
+    if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
+    const sent: SentItems = { items: batch, nameOf: (index) => `batch[${index}]`, keys: [['writeKey', writeKey]] };
+    return track(deps, request, segment, sent);
   },
-  handle: (deps, request) => track(deps, request, segment),
 });
+
+export const trackSegmentCall = sdkRoute({
+  method: 'POST',
+  path: '/sdk/segment/v1/{call}',
+  operationId: 'trackSegmentCall',
+  caller: 'app',
+  takesForeignKeys: true,
+  limit: 'events',
+  tag: 'SDK',
+  summary: "Track one call of Segment's clients",
+  description:
+    "One message of Segment's, as its browser SDK and its HTTP API send it. The path says what the message is. A rejected one is answered with 400.",
+  params: Type.Object({
+    call: Type.String({
+      pattern: `^(${Object.keys(segmentCalls).join('|')})$`,
+      description: `One of ${Object.keys(segmentCalls).join(', ')}.`,
+    }),
+  }),
+  bodyMode: 'raw',
+  bodyBytesMax: BODY_BYTES_MAX,
+  body: itemSchema,
+  bodyExample: { event: 'signup', userId: 'user-7', messageId: 'ajs-1', writeKey: 'lk_…' },
+  answers: segmentAnswers,
+  handle: (deps, request) => {
+    const parsed = parseObject(request.rawBody);
+    if ('rejection' in parsed) return parsed.rejection;
+    const { value } = parsed;
+    const item = { ...value, type: segmentCalls[request.params.call] };
+    return track(deps, request, segment, {
+      items: [item],
+      nameOf: () => '',
+      keys: [['writeKey', value['writeKey']]],
+    });
+  },
+});
+
+/** Where PostHog's clients send captures, by their age and platform. */
+const posthogPaths = ['batch', 'e/', 'e', 'i/v0/e/', 'i/v0/e', 'capture/', 'capture', 'track/', 'track'].map(
+  (end) => `/sdk/posthog/${end}`,
+);
 
 export const trackPosthog = sdkRoute({
   method: 'POST',
-  path: posthog.path,
+  path: '/sdk/posthog/batch/',
+  alsoAt: posthogPaths,
   operationId: 'trackPostHogBatch',
   caller: 'app',
   takesForeignKeys: true,
@@ -80,9 +131,13 @@ export const trackPosthog = sdkRoute({
   summary: "Track events with PostHog's clients",
   description:
     "Accepts PostHog's batch, with the API key as `api_key`. `uuid` is the event_id. `$identify`, `$set`, `$groupidentify`, `$create_alias`, " +
-    '`$pageview`, `$pageleave` and `$screen` do not become events. Rejected items are listed; if all are rejected, the answer is 400.',
+    '`$pageview`, `$pageleave`, `$screen` and what the browser SDK captures automatically do not become events. Rejected items are listed; if all are rejected, the answer is 400. ' +
+    'The body may also be one capture, a list, gzip without a Content-Encoding, or a form with base64 in `data`. ' +
+    `Also at ${posthogPaths.map((path) => `\`${path}\``).join(', ')}.`,
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
+  unpackBody: unpackPosthogBody,
+  query: anyQuery,
   body: Type.Object({ batch: batchSchema, api_key: Type.String() }),
   bodyExample: { api_key: 'lk_…', batch: [{ event: 'signup', distinct_id: 'user-7', uuid: '0190…' }] },
   answers: {
@@ -92,34 +147,36 @@ export const trackPosthog = sdkRoute({
       example: { status: 1 },
     },
   },
-  handle: (deps, request) => track(deps, request, posthog),
+  handle: (deps, request) => {
+    const sent = readPosthogBody(request.rawBody);
+    return sent instanceof Rejection ? sent : track(deps, request, posthog, sent);
+  },
 });
 
 async function track(
   { foreign }: GatewayDeps,
-  { caller, rawBody, ip, receivedMs, header }: Request<AppCaller>,
-  { path, itemOf, asSent, answer }: Service,
+  { caller, ip, receivedMs, header }: Pick<Request<AppCaller>, 'caller' | 'ip' | 'receivedMs' | 'header'>,
+  { itemOf, asSent, answer }: Service,
+  { items, nameOf, keys }: SentItems,
 ): Promise<Answer | Rejection> {
-  const parsed = parseObject(rawBody);
-  if ('rejection' in parsed) return parsed.rejection;
-  const conflict = keyConflict({ path, header, keyInBody: caller.keyInBody }, parsed.value);
+  const conflict = keyConflict({ header, keyInBody: caller.keyInBody }, keys);
   if (conflict) return conflict;
-  const { batch } = parsed.value;
-  if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
-  if (batch.length > EVENTS_MAX) return invalid('batch', `must contain at most ${EVENTS_MAX} events`);
+  if (items.length > EVENTS_MAX) return invalid('batch', `must contain at most ${EVENTS_MAX} events`);
   // These clients mostly run on servers, whose address says nothing about the user; a browser's does.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
-  const tracked = await foreign.track(batch.map(itemOf), { app: caller.app, ip: userIp, receivedMs });
+  const foreignItems = items.map((item) => itemOf(item, receivedMs));
+  const tracked = await foreign.track(foreignItems, { app: caller.app, ip: userIp, receivedMs });
   if (tracked instanceof Rejection) return tracked;
   const { accepted, duplicates, rejected } = tracked;
-  const errors = tracked.errors.map((error) => asSent(error, batch[error.index]));
+  const errors = tracked.errors.map((error) => asSent(error, items[error.index]));
   if (rejected === 0) return { status: 200, body: answer };
   // Their clients report one status for the whole batch: 400 for a batch with an accepted event would report that event
   // as lost.
   if (accepted + duplicates > 0) return { status: 200, body: { ...answer, rejected, errors } };
-  return invalidFields(errors.map(({ index, field, message }) => ({ field: fieldOf(index, field), message })));
+  return invalidFields(errors.map(({ index, field, message }) => ({ field: fieldOf(nameOf(index), field), message })));
 }
 
-function fieldOf(index: number, field: string): string {
-  return field === '' ? `batch[${index}]` : `batch[${index}].${field}`;
+function fieldOf(item: string, field: string): string {
+  if (field === '' || item === '') return item || field || 'body';
+  return `${item}.${field}`;
 }

@@ -1,0 +1,69 @@
+/**
+ * The forms of a body that PostHog's clients send besides JSON: gzip that no header names (`compression=gzip-js`), and
+ * a form whose field `data` is JSON, in base64 if `compression=base64` (sendBeacon). Recognized by their content, because
+ * clients differ in what they say about it.
+ */
+import { unpackBody } from '#common/http/incoming.ts';
+import { parseObjectOrList } from '#common/http/json.ts';
+import { RawBody } from '#common/http/raw-body.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { isObject } from '#common/json-object.ts';
+import type { Fields, SentItems } from './fields.ts';
+
+const gzipMagic = '\x1f\x8b';
+const formField = 'data=';
+
+export async function unpackPosthogBody(
+  body: RawBody,
+  _header: unknown,
+  bytesMax: number,
+): Promise<RawBody | Rejection> {
+  const form = body.latin1.startsWith(formField) ? formData(body.latin1) : body;
+  if (form instanceof Rejection || !form.latin1.startsWith(gzipMagic)) return form;
+  return unpackBody(form, 'gzip', bytesMax);
+}
+
+/** The field `data` of a form; what follows it is ignored. Never longer than the form. */
+function formData(form: string): RawBody | Rejection {
+  const [encoded = ''] = form.slice(formField.length).split('&', 1);
+  let text: string;
+  try {
+    text = decodeURIComponent(encoded.replaceAll('+', '%20'));
+  } catch {
+    return invalid('data', 'is not valid percent-encoding');
+  }
+  if (/^\s*[[{]/.test(text)) return new RawBody(Buffer.from(text));
+  // A `+` of base64 that the client did not encode.
+  const base64 = text.replaceAll(' ', '+');
+  if (!/^[A-Za-z0-9+/_=-]*$/.test(base64)) return invalid('data', 'must be JSON or base64');
+  return new RawBody(Buffer.from(base64, 'base64'));
+}
+
+/** A batch, a list of captures, or a single one. */
+export function readPosthogBody(body: RawBody): SentItems | Rejection {
+  const parsed = parseObjectOrList(body);
+  if ('rejection' in parsed) return parsed.rejection;
+  const { value } = parsed;
+  if (Array.isArray(value)) {
+    const keys = value.flatMap((item, index) => keysOf(item, `[${index}].`));
+    return { items: value, nameOf: (index) => `[${index}]`, keys };
+  }
+  if (!isObject(value)) return invalid('body', 'must be a JSON object or a list');
+  const { batch } = value;
+  if (batch === undefined && value['event'] !== undefined) {
+    return { items: [value], nameOf: () => '', keys: keysOf(value, '') };
+  }
+  if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
+  const items: unknown[] = batch;
+  return { items, nameOf: (index) => `batch[${index}]`, keys: keysOf(value, '') };
+}
+
+function keysOf(item: unknown, prefix: string): [string, unknown][] {
+  if (!isObject(item)) return [];
+  const properties: Fields = isObject(item['properties']) ? item['properties'] : {};
+  return [
+    [`${prefix}api_key`, item['api_key']],
+    [`${prefix}token`, item['token']],
+    [`${prefix}properties.token`, properties['token']],
+  ];
+}
