@@ -45,6 +45,7 @@ export function readPosthogBody(body: RawBody): SentItems | Rejection {
   if ('rejection' in parsed) return parsed.rejection;
   const { value } = parsed;
   if (Array.isArray(value)) {
+    if (value.length === 0) return invalid('body', 'must be a JSON object, or a list with a capture');
     const keys = value.flatMap((item, index) => keysOf(item, `[${index}].`));
     return { items: value, nameOf: (index) => `[${index}]`, keys };
   }

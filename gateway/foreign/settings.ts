@@ -3,6 +3,7 @@
  * so that a client neither waits for it nor sends it. The same for every app.
  */
 import { Type } from 'typebox';
+import { parseObject } from '#common/http/json.ts';
 import { sdkRoute } from '#gateway/deps.ts';
 import { unpackPosthogBody } from './posthog-body.ts';
 import { anyQuery, BODY_BYTES_MAX } from './track.ts';
@@ -34,7 +35,6 @@ export const getSegmentSettings = sdkRoute({
   summary: "Get the settings for Segment's clients",
   description: "What Segment's browser and mobile SDKs load first: one destination, Signpost, and no plugins.",
   params: Type.Object({ write_key: Type.String({ description: 'The API key of the app.' }) }),
-  query: anyQuery,
   answers: {
     200: {
       description: 'The settings.',
@@ -48,6 +48,11 @@ export const getSegmentSettings = sdkRoute({
     body: { integrations: { 'Segment.io': { apiKey: params.write_key } }, ...segmentSettings },
   }),
 });
+
+/** Parameters of some versions of the browser SDK. */
+const ignored = Object.fromEntries(
+  ['ip', 'ver', '_', 'retry_count'].map((name) => [name, Type.Optional(Type.String({ description: 'Ignored.' }))]),
+);
 
 const posthogConfig = {
   supportedCompression: ['gzip', 'gzip-js'],
@@ -76,7 +81,7 @@ export const getPosthogConfig = sdkRoute({
   summary: "Get the configuration for PostHog's clients",
   description: "What PostHog's browser and mobile SDKs load first. It switches off everything but captures.",
   params: Type.Object({ project_key: Type.String({ description: 'The API key of the app.' }) }),
-  query: anyQuery,
+  query: Type.Object(ignored, { additionalProperties: false }),
   answers: { 200: { description: 'The configuration.', schema: settingsSchema, example: posthogConfig } },
   handle: () => ({ status: 200, headers: cached, body: posthogConfig }),
 });
@@ -104,8 +109,11 @@ export const getPosthogFlags = sdkRoute({
   bodyBytesMax: BODY_BYTES_MAX,
   unpackBody: unpackPosthogBody,
   query: anyQuery,
-  body: Type.Object({ api_key: Type.String() }, { additionalProperties: true }),
+  body: Type.Object({ api_key: Type.Optional(Type.String()) }, { additionalProperties: true }),
   bodyExample: { api_key: 'lk_…', distinct_id: 'user-7' },
   answers: { 200: { description: 'No flags.', schema: settingsSchema, example: posthogFlags } },
-  handle: () => ({ status: 200, body: posthogFlags }),
+  handle: (_deps, { rawBody }) => {
+    const parsed = parseObject(rawBody);
+    return 'rejection' in parsed ? parsed.rejection : { status: 200, body: posthogFlags };
+  },
 });
