@@ -34,7 +34,12 @@ export function auditTrail(db: Postgres, clock: Clock): Trail {
     const named = [body.organization_id, query.organization_id, result.organization_id];
     const known = changed?.organization_id ?? named.find((one) => typeof one === 'string');
     const ids = [params.id, result.id, params.app_id, body.app_id].filter((one) => typeof one === 'string');
-    const organizations = typeof known === 'string' ? [known] : await organizationsFor(db, caller, ids);
+    const organizations =
+      typeof known === 'string'
+        ? [known]
+        : caller === null
+          ? await organizationsOfUser(db, actor)
+          : await organizationsFor(db, caller, ids);
     const target = changed?.target_id ?? ids[0] ?? '';
     await db.execute(
       insertion,
@@ -54,12 +59,8 @@ export function auditTrail(db: Postgres, clock: Clock): Trail {
 }
 
 /** The organization of the app or link; without one, a change can concern each of the caller's. */
-async function organizationsFor(
-  db: Postgres,
-  caller: UserCaller | null,
-  ids: readonly string[],
-): Promise<readonly string[]> {
-  const own = caller === null ? [] : organizationsOf(caller);
+async function organizationsFor(db: Postgres, caller: UserCaller, ids: readonly string[]): Promise<readonly string[]> {
+  const own = organizationsOf(caller);
   if (own.length < 2) return own;
   for (const id of ids) {
     const kind = isId('app', id) ? 'app' : isId('lnk', id) ? 'link' : null;
@@ -68,4 +69,11 @@ async function organizationsFor(
     if (row?.owner) return [row.owner];
   }
   return own;
+}
+
+/** Of someone who is not logged in, and changes their account. */
+async function organizationsOfUser(db: Postgres, userId: string): Promise<readonly string[]> {
+  const sql = 'SELECT organization_id FROM memberships WHERE user_id = $1';
+  const rows = await db.query<{ organization_id: string }>(sql, [userId], 'audit_organizations');
+  return rows.map(({ organization_id }) => organization_id);
 }

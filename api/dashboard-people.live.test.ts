@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
+import { type SmtpServerForTest, smtpServerForTest } from '#testing/smtp-server.ts';
 import {
   chromiumProgram,
   type DashboardStage,
@@ -11,15 +12,24 @@ import {
   startDashboard,
 } from './testing/dashboard-stage.ts';
 
+let smtp: SmtpServerForTest;
 let stage: DashboardStage;
 let owner: Person;
 
 beforeAll(async () => {
   if (chromiumProgram === undefined) return;
-  stage = await startDashboard();
+  smtp = await smtpServerForTest();
+  stage = await startDashboard({
+    SMTP_URL: `smtp://127.0.0.1:${smtp.port}`,
+    SMTP_TLS: 'if_offered',
+    MAIL_FROM: 'links@example.com',
+  });
   owner = await stage.person();
 });
-afterAll(() => stage?.stop());
+afterAll(async () => {
+  await stage?.stop();
+  await smtp?.stop();
+});
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
 const nav = (page: Page, name: string) => page.getByRole('navigation').getByRole('link', { name, exact: true });
@@ -137,6 +147,7 @@ test('an owner invites, sends again, withdraws, changes a role, removes a member
   await page.getByLabel('Role', { exact: true }).selectOption({ label: 'Viewer' });
   await page.getByRole('button', { name: 'Create invitation' }).click();
   const link = () => page.getByText(/\/invitation#[\w-]{43}$/).textContent();
+  await page.getByText('new@example.com gets a mail with the link.').waitFor();
   const first = await link();
   await page.getByRole('button', { name: 'Copy link' }).waitFor();
   await page.getByRole('button', { name: 'Done' }).click();
@@ -210,5 +221,37 @@ test('a changed password ends the logins of other browsers and keeps this one', 
   await other.page.getByRole('button', { name: 'Log in' }).waitFor();
   await logIn(other.page, person.email, good);
   await other.context.close();
+  await browser.close();
+});
+
+test('someone who has forgotten their password gets a link by mail, sets a new one and logs in', async (context) => {
+  inBrowser(context);
+  const person = await stage.person('member', owner.organization_id);
+  const { page, context: browser, faults } = await stage.page();
+  await page.goto(stage.origin);
+  await page.getByRole('link', { name: 'Forgot your password?' }).click();
+  await page.getByLabel('Email').fill(person.email);
+  await page.getByRole('button', { name: 'Send link' }).click();
+  await page.getByRole('heading', { name: 'Look into your mail' }).waitFor();
+  await stage.api.mailer.look();
+  const mail = smtp.mails.find(({ to }) => to.includes(person.email));
+  const token = /\/password-reset#([\w-]{43})/.exec(mail?.text ?? '')?.[1] ?? '';
+  await page.goto(`${stage.origin}/password-reset#${token}`);
+  await page.getByLabel('New password').fill('password1234');
+  await page.keyboard.press('Enter');
+  await expect.poll(() => page.getByLabel('New password').getAttribute('aria-invalid')).toBe('true');
+  expect(page.url()).not.toContain(token);
+  await page.getByLabel('New password').fill(good);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'The password was changed.' }).waitFor();
+  await page.getByRole('link', { name: 'Log in' }).click();
+  await logIn(page, person.email, good);
+  await page.goto('about:blank');
+  await page.goto(`${stage.origin}/password-reset#${token}`);
+  await page.getByLabel('New password').fill(good);
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Send another link' }).click();
+  await page.getByLabel('Email').waitFor();
+  expect(faults).toEqual([]);
   await browser.close();
 });

@@ -13,6 +13,7 @@ import type { AnalyticsParts } from './analytics/deps.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
 import type { LiveFeed } from './live/live-feed.ts';
+import type { MailParts } from './owed-mail.ts';
 import type { UrlRule } from './webhooks/url-rule.ts';
 
 /** A link and its number of clicks. */
@@ -58,6 +59,7 @@ export interface ApiDeps {
   readonly rightsNow: (route: GuardedRoute, header: (name: string) => string) => Promise<string | null>;
   /** Has this process look for imports to work on. */
   readonly wakeImports: () => void;
+  readonly mail: MailParts;
   readonly hosts: HostRules;
   readonly shortUrl: ShortUrl;
   /** Without a slash at its end. */

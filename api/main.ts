@@ -15,6 +15,7 @@ import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { certificateQuestion } from './apps/served-host.ts';
 import { DashboardFiles } from './dashboard-files.ts';
 import { docsRoutes } from './docs/routes.ts';
+import { exposeMail } from './mail/mail-metrics.ts';
 import { exposeOutbox } from './outbox-metrics.ts';
 import { apiParts, readLimits } from './parts.ts';
 
@@ -38,6 +39,7 @@ const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimit
 
 const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
+exposeMail(metrics, api.mailer);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
 
 const routes = [...mountRoutes(api.mount), ...mountRoutes(docs)];
@@ -53,6 +55,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
   api.imports,
+  api.mailer,
   telemetryPart(
     config,
     metrics,

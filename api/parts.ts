@@ -31,6 +31,9 @@ import { Idempotency } from './idempotency.ts';
 import { ImportWorker } from './imports/import-worker.ts';
 import { countLinks } from './link-counts.ts';
 import { LiveFeed } from './live/live-feed.ts';
+import { Mailer } from './mail/mailer.ts';
+import { type SmtpOptions, smtpSender } from './mail/smtp.ts';
+import { smtpSettings } from './mail/smtp-settings.ts';
 import { Outbox } from './outbox.ts';
 import { apiRoutes } from './routes.ts';
 import { urlRuleWith } from './webhooks/url-rule.ts';
@@ -41,6 +44,8 @@ export interface ApiClients {
   /** A read-only client. */
   readonly clickhouse: ClickHouse;
   readonly log: Pick<Log, 'warn' | 'info'>;
+  /** Replaced in tests. */
+  readonly smtp?: SmtpOptions;
 }
 
 export interface ApiParts {
@@ -56,6 +61,7 @@ export interface ApiParts {
   readonly live: LiveFeed;
   /** Started after `outbox`, stopped before it. */
   readonly imports: ImportWorker;
+  readonly mailer: Mailer;
 }
 
 /** Limits of one query of the dashboard. */
@@ -64,7 +70,7 @@ export const readLimits = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_00
 /** @throws if SECRET_KEY or an OAuth setting is unusable. */
 export function apiParts(
   config: ProcessConfig<'api'>,
-  { db, redis, clickhouse, log }: ApiClients,
+  { db, redis, clickhouse, log, smtp }: ApiClients,
   clock: Clock,
 ): ApiParts {
   const secrets = parseSecretKeys(config.SECRET_KEY);
@@ -82,6 +88,9 @@ export function apiParts(
     installation: config.INSTALLATION,
     log,
   });
+  const mailServer = smtpSettings(config);
+  const send = mailServer === null ? null : smtpSender(mailServer, smtp);
+  const mailer = new Mailer({ db, encryption, log, send });
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
@@ -103,6 +112,7 @@ export function apiParts(
     live,
     rightsNow: rightsNow(guardParts),
     wakeImports: () => imports.wake(),
+    mail: { isConfigured: send !== null, encryption, wake: () => mailer.wake() },
     hosts: hostRules(config),
     shortUrl: shortUrlWith(config),
     dashboardUrl: aboutApi(config).serverUrl.replace(/\/v1$/, ''),
@@ -120,6 +130,7 @@ export function apiParts(
     hostChecks,
     live,
     imports,
+    mailer,
   };
 }
 

@@ -18,7 +18,9 @@ export type IdPrefix =
   | 'viw'
   | 'whk'
   | 'inv'
-  | 'imp';
+  | 'imp'
+  | 'eml'
+  | 'rst';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const digitOf = new Map([...alphabet].map((character, value) => [character, value]));

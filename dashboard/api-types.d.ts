@@ -18,6 +18,8 @@ export interface Operations {
   'POST /auth/invitations/accept': { params: {}; query: {}; body: { "token": string; "name"?: string | undefined; "password": string }; answer: { "user_id": string; "organization_id": string; "role": "owner" | "member" | "viewer" } };
   'POST /me/invitations': { params: {}; query: {}; body: { "token": string }; answer: { "user_id": string; "organization_id": string; "role": "owner" | "member" | "viewer" } };
   'POST /me/password': { params: {}; query: {}; body: { "present_password": string; "new_password": string }; answer: { "changed": true; "tokens"?: TokenPair | undefined } };
+  'POST /auth/password-reset': { params: {}; query: {}; body: { "email": string; "language"?: "en" | "de" | "es" | undefined }; answer: { "accepted": true } };
+  'POST /auth/password-reset/confirm': { params: {}; query: {}; body: { "token": string; "password": string }; answer: { "changed": true; "email": string } };
   'GET /me': { params: {}; query: {}; body: undefined; answer: Me };
   'GET /members': { params: {}; query: { "limit"?: number | undefined; "offset"?: number | undefined; "organization_id"?: string | undefined }; body: undefined; answer: { "data": (Member)[]; "pagination": Pagination } };
   'PATCH /members/{user_id}': { params: { "user_id": string }; query: {}; body: { "organization_id"?: string | undefined; "role": "owner" | "member" | "viewer" }; answer: { "user_id": string; "organization_id": string; "role": "owner" | "member" | "viewer" } };
@@ -106,9 +108,9 @@ type User = { "id": string; "email": string; "name": string; "totp_enabled": boo
 type Membership = { "id": string; "name": string; "totp_required": boolean; "role": "owner" | "member" | "viewer" };
 type Me = { "user": User; "organizations": (Membership)[] };
 type Member = { "user_id": string; "organization_id": string; "email": string; "name": string; "role": "owner" | "member" | "viewer"; "is_disabled": boolean; "created_at": string };
-type NewInvitation = { "organization_id"?: string | undefined; "email": string; "role": "owner" | "member" | "viewer" };
-type CreatedInvitation = { "id": string; "organization_id": string; "email": string; "role": "owner" | "member" | "viewer"; "invited_by": string; "created_at": string; "expires_at": string; "token": string; "url": string };
-type Invitation = { "id": string; "organization_id": string; "email": string; "role": "owner" | "member" | "viewer"; "invited_by": string; "created_at": string; "expires_at": string };
+type NewInvitation = { "organization_id"?: string | undefined; "email": string; "role": "owner" | "member" | "viewer"; "language"?: "en" | "de" | "es" | undefined };
+type CreatedInvitation = { "id": string; "organization_id": string; "email": string; "role": "owner" | "member" | "viewer"; "invited_by": string; "created_at": string; "expires_at": string; "mail": "none" | "limited" | "waiting" | "sent" | "failed"; "token": string; "url": string };
+type Invitation = { "id": string; "organization_id": string; "email": string; "role": "owner" | "member" | "viewer"; "invited_by": string; "created_at": string; "expires_at": string; "mail": "none" | "limited" | "waiting" | "sent" | "failed" };
 type AuditEntry = { "id": string; "organization_id": string; "at": string; "actor_id": string; "actor_name": string; "action": string; "target_id": string; "fields": (string)[]; "address": string; "request_id": string };
 type RuleVariant = { "url": string; "percent": number };
 type LinkRule = { "country"?: (string)[] | undefined; "platform"?: ("ios" | "android" | "desktop" | "other")[] | undefined; "os_version_min"?: string | undefined; "os_version_max"?: string | undefined; "browser"?: (string)[] | undefined; "language"?: (string)[] | undefined; "after"?: string | undefined; "before"?: string | undefined; "weekdays"?: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[] | undefined; "time_from"?: string | undefined; "time_until"?: string | undefined; "timezone"?: string | undefined; "url"?: string | undefined; "variants"?: (RuleVariant)[] | undefined };

@@ -32,6 +32,7 @@ const Account = screen(async () => ({ default: (await import('./screens/account.
 /** What the links of mails open, with a login or without one. */
 const doors: Readonly<Record<string, ComponentType<{ readonly me: Me | null }>>> = {
   '/invitation': screen(async () => ({ default: (await import('./screens/invitation.tsx')).Invitation })),
+  '/password-reset': screen(async () => ({ default: (await import('./screens/password-reset.tsx')).PasswordReset })),
 };
 
 export function App() {

@@ -410,6 +410,25 @@ CREATE TABLE public.links (
   CONSTRAINT links_tap_page_check CHECK ((tap_page = ANY (ARRAY['off'::text, 'ios'::text, 'mobile'::text])))
 );
 
+CREATE TABLE public.mails (
+  id text NOT NULL,
+  kind text NOT NULL,
+  recipient text NOT NULL,
+  sender_id text NOT NULL,
+  subject_id text NOT NULL,
+  content_ciphertext text,
+  state text NOT NULL DEFAULT 'waiting'::text,
+  attempts integer NOT NULL DEFAULT 0,
+  due_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone NOT NULL,
+  failure text,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT mails_check CHECK (((state = 'waiting'::text) = (content_ciphertext IS NOT NULL))),
+  CONSTRAINT mails_kind_check CHECK ((kind = ANY (ARRAY['invitation'::text, 'password_reset'::text]))),
+  CONSTRAINT mails_pkey PRIMARY KEY (id),
+  CONSTRAINT mails_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'sent'::text, 'failed'::text])))
+);
+
 CREATE TABLE public.memberships (
   user_id text NOT NULL,
   organization_id text NOT NULL,
@@ -456,6 +475,16 @@ CREATE TABLE public.outbox (
   api_key_hash bytea,
   CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['link'::text, 'app'::text]))),
   CONSTRAINT outbox_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.password_resets (
+  id text NOT NULL,
+  user_id text NOT NULL,
+  token_hash bytea NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT password_resets_pkey PRIMARY KEY (id),
+  CONSTRAINT password_resets_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
 CREATE TABLE public.pg_migrations (
@@ -718,9 +747,25 @@ CREATE UNIQUE INDEX links_short_code_key ON public.links USING btree (app_id, sh
 
 CREATE INDEX links_text ON public.links USING gin (organization_id, signpost_link_text(short_code, path, title, campaign) gin_trgm_ops) WHERE (deleted_at IS NULL);
 
+CREATE INDEX mails_age ON public.mails USING btree (created_at);
+
+CREATE INDEX mails_due ON public.mails USING btree (due_at) WHERE (state = 'waiting'::text);
+
+CREATE INDEX mails_recipient ON public.mails USING btree (recipient, created_at);
+
+CREATE INDEX mails_sender ON public.mails USING btree (sender_id, created_at);
+
+CREATE INDEX mails_subject ON public.mails USING btree (subject_id);
+
 CREATE INDEX memberships_organization ON public.memberships USING btree (organization_id);
 
 CREATE INDEX oauth_states_expiry ON public.oauth_states USING btree (expires_at);
+
+CREATE INDEX password_resets_expiry ON public.password_resets USING btree (expires_at);
+
+CREATE UNIQUE INDEX password_resets_token_hash_key ON public.password_resets USING btree (token_hash);
+
+CREATE INDEX password_resets_user ON public.password_resets USING btree (user_id);
 
 CREATE INDEX refresh_tokens_expiry ON public.refresh_tokens USING btree (expires_at);
 
@@ -799,6 +844,21 @@ CREATE OR REPLACE FUNCTION public.signpost_apps()
 AS $function$ SELECT string_to_array(nullif(current_setting('signpost.app_ids', true), ''), ',') $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_begin_password_reset(reset text, address text, hash bytea, at timestamp with time zone, ends timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  DELETE FROM password_resets WHERE id IN (
+    SELECT id FROM password_resets WHERE expires_at <= at ORDER BY expires_at LIMIT 20 FOR UPDATE SKIP LOCKED);
+  INSERT INTO password_resets (id, user_id, token_hash, created_at, expires_at)
+    SELECT reset, id, hash, at, ends FROM users WHERE email = address AND deleted_at IS NULL AND disabled_at IS NULL;
+  RETURN FOUND;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_change_password(account text, present_hash text, new_hash text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -853,6 +913,29 @@ BEGIN
       FROM new_rows n JOIN old_rows o USING (id) CROSS JOIN LATERAL unnest(n.tags) AS t (tag)
      WHERE n.deleted_at IS NULL
        AND (o.tags <> n.tags OR o.archived <> n.archived OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
+  RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_end_password_resets()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  DELETE FROM password_resets WHERE user_id = NEW.id;
+  RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_forget_mail()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  UPDATE mails SET state = 'failed', failure = 'withdrawn', content_ciphertext = NULL
+   WHERE subject_id = OLD.id AND state = 'waiting';
   RETURN NULL;
 END $function$
 ;
@@ -1148,6 +1231,16 @@ AS $function$ SELECT l.organization_id FROM links l JOIN apps a ON a.id = l.app_
       WHERE l.id = wanted AND l.deleted_at IS NULL AND a.deleted_at IS NULL $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_password_reset_of(hash bytea, at timestamp with time zone)
+ RETURNS TABLE(user_id text, email text)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+  SELECT u.id, u.email FROM password_resets r JOIN users u ON u.id = r.user_id
+   WHERE r.token_hash = hash AND r.expires_at > at AND u.deleted_at IS NULL AND u.disabled_at IS NULL $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_records_are_owed()
  RETURNS boolean
  LANGUAGE sql
@@ -1214,6 +1307,26 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_reset_password(hash bytea, at timestamp with time zone, new_hash text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+DECLARE
+  account text;
+BEGIN
+  SELECT user_id INTO account FROM signpost_password_reset_of(hash, at);
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  PERFORM FROM users WHERE id = account AND deleted_at IS NULL AND disabled_at IS NULL FOR UPDATE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  DELETE FROM password_resets WHERE token_hash = hash AND expires_at > at;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  UPDATE users SET password_hash = new_hash WHERE id = account;
+  RETURN account;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_set_role(actor text, organization text, member text, wanted text)
  RETURNS text
  LANGUAGE plpgsql
@@ -1277,6 +1390,8 @@ CREATE TRIGGER apps_host_released AFTER UPDATE OF host ON public.apps FOR EACH R
 
 CREATE TRIGGER apps_organization_lives BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_refuse_deleted_organization();
 
+CREATE TRIGGER forget_mail AFTER DELETE ON public.invitations FOR EACH ROW EXECUTE FUNCTION signpost_forget_mail();
+
 CREATE TRIGGER link_codes_kept BEFORE INSERT ON public.link_codes FOR EACH ROW EXECUTE FUNCTION signpost_keep_further_code();
 
 CREATE TRIGGER link_codes_removal_noted AFTER DELETE ON public.link_codes FOR EACH ROW EXECUTE FUNCTION signpost_note_code_removal();
@@ -1292,6 +1407,10 @@ CREATE TRIGGER links_created_owed AFTER INSERT ON public.links REFERENCING NEW T
 CREATE TRIGGER links_inserted AFTER INSERT ON public.links REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION signpost_count_links_inserted();
 
 CREATE TRIGGER links_updated AFTER UPDATE ON public.links REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION signpost_count_links_updated();
+
+CREATE TRIGGER forget_mail AFTER DELETE ON public.password_resets FOR EACH ROW EXECUTE FUNCTION signpost_forget_mail();
+
+CREATE TRIGGER end_password_resets AFTER UPDATE OF password_hash, email ON public.users FOR EACH ROW WHEN (((old.password_hash IS DISTINCT FROM new.password_hash) OR (old.email IS DISTINCT FROM new.email))) EXECUTE FUNCTION signpost_end_password_resets();
 
 ALTER TABLE public.apps ENABLE ROW LEVEL SECURITY;
 

@@ -1,5 +1,6 @@
 /** Re-encrypts stored secrets after a new key was put in front of SECRET_KEY. */
 import { contextOf } from '#api/auth/second-factor.ts';
+import { mailContext } from '#api/owed-mail.ts';
 import type { ApiKeys } from '#common/api-key.ts';
 import { type Encryption, keyIdOf } from '#common/encryption.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
@@ -66,27 +67,38 @@ export async function reencryptSecondFactors(db: Postgres, encryption: Encryptio
 /** Same for the secrets of webhooks. One that is rotated meanwhile already uses the newest key. */
 export async function reencryptWebhookSecrets(db: Postgres, encryption: Encryption): Promise<number> {
   let done = 0;
-  for (const column of ['secret_ciphertext', 'previous_secret_ciphertext']) {
-    let after = '';
-    for (;;) {
-      const rows = await db.query<{ id: string; sealed: string }>(
-        `SELECT id, ${column} AS sealed FROM webhook_endpoints WHERE id > $1 AND ${column} IS NOT NULL ORDER BY id LIMIT $2`,
-        [after, ROWS_AT_ONCE],
-      );
-      for (const { id, sealed } of rows) {
-        if (keyIdOf(sealed) === encryption.newestId) continue;
-        const context = webhookSecretContext(id);
-        const fresh = encryption.encrypt(encryption.decrypt(sealed, context), context);
-        done += await db.execute(`UPDATE webhook_endpoints SET ${column} = $3 WHERE id = $1 AND ${column} = $2`, [
-          id,
-          sealed,
-          fresh,
-        ]);
-      }
-      const last = rows.at(-1);
-      if (!last || rows.length < ROWS_AT_ONCE) break;
-      after = last.id;
-    }
-  }
+  for (const column of ['secret_ciphertext', 'previous_secret_ciphertext'])
+    done += await reencryptColumn(db, encryption, ['webhook_endpoints', column], webhookSecretContext);
   return done;
+}
+
+/** Same for mail that waits to be sent. */
+export function reencryptMail(db: Postgres, encryption: Encryption): Promise<number> {
+  return reencryptColumn(db, encryption, ['mails', 'content_ciphertext'], mailContext);
+}
+
+async function reencryptColumn(
+  db: Postgres,
+  encryption: Encryption,
+  [table, column]: readonly [table: string, column: string],
+  contextFor: (id: string) => string,
+): Promise<number> {
+  let done = 0;
+  let after = '';
+  for (;;) {
+    const rows = await db.query<{ id: string; sealed: string }>(
+      `SELECT id, ${column} AS sealed FROM ${table} WHERE id > $1 AND ${column} IS NOT NULL ORDER BY id LIMIT $2`,
+      [after, ROWS_AT_ONCE],
+    );
+    for (const { id, sealed } of rows) {
+      if (keyIdOf(sealed) === encryption.newestId) continue;
+      const context = contextFor(id);
+      const fresh = encryption.encrypt(encryption.decrypt(sealed, context), context);
+      const sql = `UPDATE ${table} SET ${column} = $3 WHERE id = $1 AND ${column} = $2`;
+      done += await db.execute(sql, [id, sealed, fresh]);
+    }
+    const last = rows.at(-1);
+    if (!last || rows.length < ROWS_AT_ONCE) return done;
+    after = last.id;
+  }
 }

@@ -6,6 +6,7 @@ import { logout } from './logout.ts';
 import { oauthCallback } from './oauth-callback.ts';
 import { oauthStart } from './oauth-start.ts';
 import type { AuthDeps } from './parts.ts';
+import { requestPasswordReset, resetPassword } from './password-reset.ts';
 import { refresh } from './refresh.ts';
 import { beginSession, endSession, readSession } from './session.ts';
 import { deleteSession, listSessions } from './session-list.ts';
@@ -27,4 +28,11 @@ export const authRoutes: readonly Route<AuthDeps>[] = [
 
 export const sessionRoutes = [listSessions, deleteSession];
 
-export const peopleRoutes = [lookUpInvitation, acceptInvitation, acceptOwnInvitation, changePassword];
+export const peopleRoutes = [
+  lookUpInvitation,
+  acceptInvitation,
+  acceptOwnInvitation,
+  changePassword,
+  requestPasswordReset,
+  resetPassword,
+];

@@ -12,9 +12,13 @@ export interface InvitationRow {
   readonly invited_by: string;
   readonly created_at: Date;
   readonly expires_at: Date;
+  readonly mail: MailState;
 }
 
-export const invitationColumns = 'id, organization_id, email, role, invited_by, created_at, expires_at';
+export type MailState = 'none' | 'limited' | 'waiting' | 'sent' | 'failed';
+
+export const invitationColumns = `id, organization_id, email, role, invited_by, created_at, expires_at,
+  coalesce((SELECT m.state FROM mails m WHERE m.subject_id = invitations.id), 'none') AS mail`;
 
 export const invitationFields = {
   id: Type.String(),
@@ -24,6 +28,12 @@ export const invitationFields = {
   invited_by: Type.String(),
   created_at: Type.String({ format: 'date-time' }),
   expires_at: Type.String({ format: 'date-time' }),
+  mail: Type.Unsafe<MailState>({
+    type: 'string',
+    enum: ['none', 'limited', 'waiting', 'sent', 'failed'],
+    description:
+      'What became of the mail with the link. `none`: the installation sends no mail. `limited`: too many mails were sent to this address or for this organization, so send the link yourself. `failed`: the mail server refused the address, or every attempt failed.',
+  }),
 };
 
 export const invitationExample = {
@@ -34,6 +44,7 @@ export const invitationExample = {
   invited_by: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3',
   created_at: '2026-01-15T09:30:00.000Z',
   expires_at: '2026-01-22T09:30:00.000Z',
+  mail: 'sent',
 };
 
 export function invitationAnswer(row: InvitationRow): object {

@@ -3,11 +3,14 @@ import { Type } from 'typebox';
 import { chooseOrganization, managedOrganizations, refuseManaging } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
+import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
+import { type MailParts, oweMail } from '#api/owed-mail.ts';
 import { newInvitationToken } from '#api/people.ts';
 import { route } from '#api/route.ts';
 import { invalid, notFound, Rejection } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 import { newId } from '#common/ids.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 import {
   INVITATION_MS,
   type InvitationRow,
@@ -40,7 +43,7 @@ const createInvitation = route({
   operationId: 'createInvitation',
   summary: 'Invite a person',
   description:
-    'The answer has the link, once: send it to the person yourself. It works once, for 7 days, as long as you are an owner. A new invitation of the same address replaces the earlier one. Only owners can invite.',
+    'The person gets a mail with the link if the installation sends mail (`mail` is `waiting`). The answer has the link too, once, so that you can send it yourself. It works once, for 7 days, as long as you are an owner. A new invitation of the same address replaces the earlier one. Only owners can invite.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -48,6 +51,13 @@ const createInvitation = route({
       ),
       email: Type.String({ format: 'email', maxLength: 320 }),
       role: invitationFields.role,
+      language: Type.Optional(
+        Type.Unsafe<MailLanguage>({
+          type: 'string',
+          enum: [...mailLanguages],
+          description: 'Of the mail; `en` by default.',
+        }),
+      ),
     },
     { additionalProperties: false, title: 'NewInvitation' },
   ),
@@ -67,12 +77,13 @@ const createInvitation = route({
       ),
       example: {
         ...invitationExample,
+        mail: 'waiting',
         token: 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA',
         url: 'https://links.example.com/invitation#Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA',
       },
     },
   },
-  async handle({ db, clock, dashboardUrl }, { caller, body }) {
+  async handle({ db, clock, dashboardUrl, mail }, { caller, body }) {
     const organizationId = await chooseOrganization(db, caller, body.organization_id);
     if (organizationId instanceof Rejection) return organizationId;
     const denied = refuseManaging(caller, organizationId);
@@ -81,6 +92,7 @@ const createInvitation = route({
     const members = await db.query(isMember, [organizationId, email]);
     if (members.length > 0) return invalid('email', 'is already a member of the organization');
     const { token, hash } = newInvitationToken();
+    const url = `${dashboardUrl}/invitation#${token}`;
     const nowMs = clock();
     const times = [new Date(nowMs), new Date(nowMs + INVITATION_MS)];
     const values = [newId('inv', nowMs), organizationId, email, body.role, hash, caller.user_id, ...times];
@@ -91,13 +103,33 @@ const createInvitation = route({
         email,
       ]);
       const [made] = await queries.query<InvitationRow>(insertion, values);
-      return made;
+      if (!made || !mail.isConfigured) return made;
+      const isOwed = await oweInvitation(queries, mail, made, { url, language: body.language ?? 'en' });
+      return { ...made, mail: isOwed ? ('waiting' as const) : ('limited' as const) };
     });
     if (!row) return invalid('body', `the organization has ${INVITATIONS_MAX} open invitations: withdraw one first`);
-    const answer = { ...invitationAnswer(row), token, url: `${dashboardUrl}/invitation#${token}` };
+    mail.wake();
+    const answer = { ...invitationAnswer(row), token, url };
     return { status: 201, body: answer, changed: { organization_id: organizationId, target_id: row.id } };
   },
 });
+
+const namesOf =
+  'SELECT o.name AS organization, u.email AS inviter FROM organizations o, users u WHERE o.id = $1 AND u.id = $2';
+
+/** False if a limit of mails is reached. */
+async function oweInvitation(
+  queries: Queries,
+  { encryption }: MailParts,
+  { id, organization_id, email, role, invited_by, expires_at }: InvitationRow,
+  link: { readonly url: string; readonly language: MailLanguage },
+): Promise<boolean> {
+  const names = await queries.query<{ organization: string; inviter: string }>(namesOf, [organization_id, invited_by]);
+  const [{ organization, inviter } = { organization: '', inviter: '' }] = names;
+  const content = { kind: 'invitation', ...link, organization, inviter, role } as const;
+  const owed = { recipient: email, senderId: organization_id, subjectId: id, content, expiresAt: expires_at };
+  return oweMail(queries, encryption, owed);
+}
 
 const from = 'FROM invitations WHERE organization_id = ANY ($1) AND expires_at > $2';
 

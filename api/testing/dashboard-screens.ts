@@ -36,6 +36,15 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'password-reset',
+      isAnonymous: true,
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/password-reset#${shop.invitation}`);
+        await page.getByLabel('New password').waitFor();
+      },
+    },
+    {
       name: 'first-run',
       isFresh: true,
       isLong: true,

@@ -45,12 +45,12 @@ export interface StagePage {
   readonly faults: string[];
 }
 
-export async function startDashboard(): Promise<DashboardStage> {
+export async function startDashboard(settings: Record<string, string> = {}): Promise<DashboardStage> {
   const pages = DashboardFiles.load();
   if (!pages) throw new Error('dist/dashboard was not built');
   const nats = await natsForTest();
   const log = await LogForTest.of(nats.url);
-  const api = await apiForTest({ API_NATS_URL: nats.url }, undefined, pages);
+  const api = await apiForTest({ API_NATS_URL: nats.url, ...settings }, undefined, pages);
   const origin = new URL(api.url).origin;
   const browser = await chromium.launch({
     executablePath: chromiumProgram ?? '',

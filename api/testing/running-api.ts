@@ -2,6 +2,8 @@
 import type { HostChecks } from '#api/apps/host-checks.ts';
 import type { ImportWorker } from '#api/imports/import-worker.ts';
 import type { LiveFeed } from '#api/live/live-feed.ts';
+import type { Mailer } from '#api/mail/mailer.ts';
+import type { SmtpOptions } from '#api/mail/smtp.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import type { Role } from '#api/route.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -45,6 +47,8 @@ export interface ApiForTest {
   readonly live: LiveFeed;
   /** Works on imports only when a test triggers it. */
   readonly imports: ImportWorker;
+  /** Sends mail only when a test triggers it. */
+  readonly mailer: Mailer;
   /** The API's clock; `advance` moves it. */
   advance(ms: number): void;
   /** A user of a new organization, or of the given one. */
@@ -56,11 +60,12 @@ export interface ApiForTest {
   stop(): Promise<void>;
 }
 
-/** `redisUrl`: how the API reaches its Redis, if not directly. `pages`: what is served outside of /v1. */
+/** `redisUrl`: how the API reaches its Redis, if not directly. `pages`: what is served outside of /v1. `smtp`: how mail is sent. */
 export async function apiForTest(
   settings: Record<string, string> = {},
   redisUrl: (server: TestServer) => Promise<string> = async (server) => server.url,
   pages?: Pages,
+  smtp: SmtpOptions = {},
 ): Promise<ApiForTest> {
   const [postgres, redisServer, clickhouseDatabase] = await Promise.all([
     postgresForTest(),
@@ -87,7 +92,7 @@ export async function apiForTest(
   const reads = new ClickHouse({ url: clickhouseDatabase.url, reads: readLimits });
   const api = apiParts(
     config,
-    { db: apiDb, redis, clickhouse: reads, log: { warn: () => undefined, info: () => undefined } },
+    { db: apiDb, redis, clickhouse: reads, log: { warn: () => undefined, info: () => undefined }, smtp },
     clock,
   );
   api.outbox.start();
@@ -117,6 +122,7 @@ export async function apiForTest(
     hostChecks: api.hostChecks,
     live: api.live,
     imports: api.imports,
+    mailer: api.mailer,
     advance: (ms) => {
       aheadMs += ms;
     },
@@ -132,6 +138,7 @@ export async function apiForTest(
       await api.live.stop();
       await server.stop(2_000);
       await api.outbox.stop();
+      await api.mailer.stop();
       await Promise.all([clickhouse.close(), reads.close(), redis.close(), apiDb.close(), db.close()]);
       await Promise.all([postgres.stop(), redisServer.stop()]);
     },

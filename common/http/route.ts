@@ -46,7 +46,7 @@ export type Answer =
       readonly body: unknown;
       readonly headers?: Readonly<Record<string, string>>;
       /** For the audit log, where the request does not say it. Not sent. */
-      readonly changed?: { readonly organization_id: string; readonly target_id?: string };
+      readonly changed?: { readonly organization_id?: string; readonly target_id?: string };
     }
   | {
       readonly status: number;

@@ -58,3 +58,10 @@ export function headersOf(text: string): Record<string, string> | null {
   }
   return headers;
 }
+
+/** `user@host`, or `Name <user@host>`. Null for anything else, and for more than one. */
+export function mailAddressOf(text: string): string | null {
+  const address = /^(?:[^<>"@,\p{Cc}]{1,100} <([^<>]+)>|([^<>]+))$/u.exec(text.trim());
+  const plain = address?.[1] ?? address?.[2] ?? '';
+  return /^[^\s@,;:"<>]{1,64}@[A-Za-z0-9.-]{1,253}$/.test(plain) ? text.trim() : null;
+}

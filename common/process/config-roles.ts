@@ -23,12 +23,14 @@ const oauth = [
   ...(['OAUTH_GITHUB_CLIENT_ID', 'OAUTH_GITHUB_CLIENT_SECRET', 'OAUTH_GITHUB_URL', 'OAUTH_GITHUB_API_URL'] as const),
   ...(['OAUTH_REDIRECT_URIS', 'OAUTH_SIGNUP'] as const),
 ] as const;
+const mail = ['SMTP_URL', 'SMTP_TLS', 'MAIL_FROM'] as const;
 const webhooks = ['WEBHOOK_HTTP', 'WEBHOOK_ALLOWED_NETWORKS'] as const;
 const api = [
   // API_DATABASE_URL if set, and so on; DATABASE_URL is then not passed on.
   ...(['API_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
   ...(['API_NATS_URL', 'NATS_URL', 'INSTALLATION'] as const),
   ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
+  ...mail,
   ...webhooks,
   ...shortLinks,
   ...apiServer,

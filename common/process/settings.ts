@@ -6,6 +6,7 @@ import {
   dnsServerOf,
   domainOf,
   headersOf,
+  mailAddressOf,
   parseNetwork,
   parseOrigin,
 } from './config-formats.ts';
@@ -349,6 +350,22 @@ export const settings = {
     1_048_576,
     17_179_869_184,
     'Maximum bytes of links that a redirector caches in memory.',
+  ),
+  SMTP_URL: url(
+    '',
+    ['smtp', 'smtps'],
+    'Mail server for invitations and new passwords, with user and password: smtp://user:password@host:587 (STARTTLS), or smtps:// (TLS, port 465). If empty, no mail is sent.',
+  ),
+  SMTP_TLS: choice(
+    'required',
+    ['required', 'if_offered'],
+    'Whether mail is sent only over TLS. if_offered sends it in clear, with the password, to a server that offers no STARTTLS: only for a server on your own network.',
+  ),
+  MAIL_FROM: form(
+    '',
+    mailAddressOf,
+    'an address, or a name and an address: Signpost <links@example.com>',
+    'Sender of all mail; required with SMTP_URL.',
   ),
   WEBHOOK_HTTP: flag(false, 'Whether the URLs of webhooks may begin with http://: for development and tests.'),
   WEBHOOK_ALLOWED_NETWORKS: list(

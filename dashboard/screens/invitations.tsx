@@ -10,7 +10,7 @@ import { CopyButton, Failure, failureText, toast } from '#dashboard/parts/feedba
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { type Role, roles, useOwned } from '#dashboard/people.ts';
-import { named, t } from '#dashboard/texts/text.ts';
+import { language, named, t } from '#dashboard/texts/text.ts';
 
 type Open = Answer<'GET /invitations'>['data'][number];
 type Made = Answer<'POST /invitations'>;
@@ -25,7 +25,7 @@ const pageSize = 20;
 function useInvite() {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (body: Wanted) => call('POST /invitations', { body }),
+    mutationFn: (body: Wanted) => call('POST /invitations', { body: { ...body, language } }),
     onSuccess: () => client.invalidateQueries({ queryKey: ['invitations'] }),
   });
 }
@@ -93,7 +93,11 @@ function InvitationReady({ made, onClose }: { readonly made: Made; readonly onCl
   return (
     <Dialog title={t('invite.ready')} isDrawer onClose={onClose}>
       <div className="fields">
-        <p className="notice warn">{t('invite.once', { email: made.email })}</p>
+        {made.mail === 'waiting' ? <p className="notice">{t('invite.mailed', { email: made.email })}</p> : null}
+        {made.mail === 'limited' ? <p className="notice warn">{t('invite.limited')}</p> : null}
+        <p className={made.mail === 'waiting' ? 'muted' : 'notice warn'}>
+          {t(made.mail === 'waiting' ? 'invite.also' : 'invite.once', { email: made.email })}
+        </p>
         <div className="secret">
           <code>{made.url}</code>
           <CopyButton text={made.url} label={t('invite.copy')} />
@@ -178,7 +182,13 @@ function InvitationTable({ rows, isBusy, onAgain, onWithdraw }: InvitationTableP
         <tbody>
           {rows.map((one) => (
             <tr key={one.id}>
-              <td className="strong">{one.email}</td>
+              <td>
+                <span className="row wrap">
+                  <span className="strong">{one.email}</span>
+                  {one.mail === 'waiting' ? <span className="tag">{t('invite.waiting')}</span> : null}
+                  {one.mail === 'failed' ? <span className="tag bad">{t('invite.failed')}</span> : null}
+                </span>
+              </td>
               {hasMany ? (
                 <td className="hide-narrow">{organizations.find(({ id }) => id === one.organization_id)?.name}</td>
               ) : null}

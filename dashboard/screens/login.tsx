@@ -1,4 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
+import { Link } from 'wouter';
 import { Brand } from '#dashboard/parts/icons.tsx';
 import { LoginForm } from '#dashboard/parts/login-form.tsx';
 import { t } from '#dashboard/texts/text.ts';
@@ -16,6 +17,9 @@ export function Login({ hasEnded }: { readonly hasEnded: boolean }) {
           notice={hasEnded ? t('login.ended') : undefined}
           onLogin={() => client.resetQueries()}
         />
+        <Link href="/password-reset" className="small">
+          {t('reset.forgotten')}
+        </Link>
       </div>
     </main>
   );

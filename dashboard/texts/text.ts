@@ -27,7 +27,7 @@ const laterCatalogues: Readonly<Record<string, () => Promise<{ default: LaterCat
 };
 const storageKey = 'signpost-language';
 
-export const language: string = chosen();
+export const language: (typeof languages)[number][0] = chosen();
 /** Before anything is drawn: every part of the page has texts. */
 const catalogue: Record<string, string> = { ...((await catalogues[language]?.()) ?? english) };
 
@@ -36,9 +36,10 @@ export async function loadLaterTexts(): Promise<void> {
   Object.assign(catalogue, texts?.default);
 }
 
-function chosen(): string {
+function chosen(): typeof language {
   const wanted = [localStorage.getItem(storageKey) ?? '', ...navigator.languages.map((one) => one.slice(0, 2))];
-  return wanted.find((one) => Object.hasOwn(catalogues, one)) ?? 'en';
+  const known = wanted.map((one) => languages.find(([code]) => code === one)?.[0]);
+  return known.find((one) => one !== undefined) ?? 'en';
 }
 
 /** Takes effect with the next load, since every part of the page depends on it. */

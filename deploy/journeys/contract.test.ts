@@ -4,6 +4,7 @@
  */
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type SmtpServerForTest, smtpServerForTest } from '#testing/smtp-server.ts';
 import { Description, type Operation } from './fuzz/description.ts';
 import { faultsOf } from './fuzz/verdict.ts';
 import { type Received, Wire } from './fuzz/wire.ts';
@@ -28,6 +29,7 @@ interface Ask {
   readonly headers?: Record<string, string>;
 }
 
+let smtp: SmtpServerForTest;
 let stack: Stack;
 let description: Description;
 let world: World;
@@ -36,7 +38,9 @@ let wire: Wire;
 const seen = new Map<string, Set<number>>();
 
 beforeAll(async () => {
-  stack = await Stack.start(limits);
+  smtp = await smtpServerForTest();
+  const mail = { SMTP_URL: `smtp://127.0.0.1:${smtp.port}`, SMTP_TLS: 'if_offered', MAIL_FROM: 'links@example.com' };
+  stack = await Stack.start({ ...limits, ...mail });
   wire = new Wire(stack.apiPort);
   description = new Description((await stack.api('/openapi.json')).json());
   world = await World.build(stack);
@@ -44,6 +48,7 @@ beforeAll(async () => {
 afterAll(async () => {
   wire.close();
   await stack.stop();
+  await smtp.stop();
 });
 
 const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
@@ -120,6 +125,11 @@ async function peopleSucceed(): Promise<void> {
   await expectStatus(200, 'POST', '/auth/invitations/look-up', { body: { token } });
   const password = 'seven unrelated heavy words';
   const grace = await expectStatus(201, 'POST', '/auth/invitations/accept', { body: { token, password } });
+  await expectStatus(202, 'POST', '/auth/password-reset', { body: { email: 'grace@example.com' } });
+  const sent = () => smtp.mails.find(({ text }) => text.includes('/password-reset#'))?.text;
+  await expect.poll(sent, { timeout: 30_000 }).toBeDefined();
+  const reset = /#([\w-]{43})/.exec(sent() ?? '')?.[1];
+  await expectStatus(200, 'POST', '/auth/password-reset/confirm', { body: { token: reset, password } });
   const pair = await expectStatus(200, 'POST', '/auth/login', { body: { email: 'grace@example.com', password } });
   const asGrace: Ask = { credential: 'none', headers: { authorization: `Bearer ${pair['access_token']}` } };
   const change = { present_password: password, new_password: 'eight unrelated heavy words' };

@@ -77,6 +77,13 @@ const rows: readonly Row[] = [
     statuses: open(404),
     body: () => ({ token: 'unknown', password: 'seven unrelated heavy words' }),
   },
+  // Without a mail server; api/mail/mail.live.test.ts has one.
+  { endpoint: 'POST /auth/password-reset', statuses: open(404), body: () => ({ email: 'unknown@example.com' }) },
+  {
+    endpoint: 'POST /auth/password-reset/confirm',
+    statuses: open(404),
+    body: () => ({ token: 'unknown', password: 'seven unrelated heavy words' }),
+  },
   { endpoint: 'POST /me/invitations', statuses: own(404), body: () => ({ token: 'unknown' }) },
   {
     endpoint: 'POST /me/password',

@@ -82,6 +82,9 @@ const everybody = [
 const accounts = [
   'SELECT * FROM invitations',
   'SELECT * FROM audit_log',
+  'SELECT * FROM mails',
+  'SELECT * FROM password_resets',
+  "SELECT signpost_reset_password('', now(), '')",
   "SELECT signpost_set_role('usr_1', 'org_1', 'usr_1', 'owner')",
   'SELECT password_hash FROM users',
   'SELECT * FROM refresh_tokens',

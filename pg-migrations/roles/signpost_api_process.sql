@@ -10,9 +10,12 @@ GRANT SELECT, INSERT, DELETE ON invitations TO signpost_api_process;
 -- Rows are locked before they are deleted, which requires the privilege to update one column.
 GRANT UPDATE (created_at) ON invitations TO signpost_api_process;
 GRANT SELECT, INSERT ON audit_log TO signpost_api_process;
+GRANT SELECT, INSERT, DELETE, UPDATE (state, attempts, due_at, failure, content_ciphertext) ON mails TO signpost_api_process;
 GRANT EXECUTE ON FUNCTION signpost_set_role(text, text, text, text), signpost_remove_member(text, text, text),
   signpost_rename_organization(text, text, text), signpost_change_password(text, text, text),
-  signpost_invitation_of(bytea, timestamptz), signpost_accept_invitation(bytea, timestamptz, text, text, text, text)
+  signpost_invitation_of(bytea, timestamptz), signpost_accept_invitation(bytea, timestamptz, text, text, text, text),
+  signpost_begin_password_reset(text, text, bytea, timestamptz, timestamptz),
+  signpost_password_reset_of(bytea, timestamptz), signpost_reset_password(bytea, timestamptz, text)
   TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, browser_sessions, idempotency_keys, oauth_states, user_totp, recovery_codes TO signpost_api_process;
 GRANT SELECT, UPDATE (last_used_at) ON server_keys TO signpost_api_process;

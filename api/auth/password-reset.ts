@@ -1,0 +1,140 @@
+/** A new password for someone who has forgotten theirs, by a link that is mailed to them. */
+import { createHash, randomBytes } from 'node:crypto';
+import { Type } from 'typebox';
+import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
+import { type MailParts, oweMail } from '#api/owed-mail.ts';
+import { passwordRule } from '#api/password-strength.ts';
+import { HOUR_MS } from '#common/durations.ts';
+import { invalid, notFound, Rejection, rateLimited } from '#common/http/rejection.ts';
+import { routesOf } from '#common/http/route.ts';
+import { newId } from '#common/ids.ts';
+import { plainEmail } from './accounts.ts';
+import type { PeopleDeps } from './invitations.ts';
+import { tag } from './parts.ts';
+import { endSessions } from './sessions.ts';
+
+export interface PasswordResetDeps extends PeopleDeps {
+  readonly mail: MailParts;
+  readonly dashboardUrl: string;
+}
+
+const route = routesOf<PasswordResetDeps, null>();
+const RESET_MS = HOUR_MS;
+/** Every request takes this long, so that the time does not tell whether the address has an account. */
+const answerMs = 300;
+const exampleToken = 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA';
+const language = Type.Optional(
+  Type.Unsafe<MailLanguage>({ type: 'string', enum: [...mailLanguages], description: 'Of the mail; `en` by default.' }),
+);
+
+const noMail = () =>
+  new Rejection(
+    'NOT_FOUND',
+    'This installation sends no mail: ask its operator, who can set a new password with npm run admin -- reset-password.',
+    { reason: 'mail_not_configured' },
+  );
+const gone = () =>
+  notFound('This link does not work: it was used, is older than an hour, or the password was changed.');
+
+export const requestPasswordReset = route({
+  method: 'POST',
+  path: '/auth/password-reset',
+  operationId: 'requestPasswordReset',
+  caller: 'public',
+  limit: 'auth',
+  tag,
+  summary: 'Mail a link that sets a new password',
+  description:
+    'The link works once, for an hour, until the password changes. The answer is the same whether or not the address has an account; an address gets at most five such mails an hour. Without a mail server (SMTP_URL) it is a 404 with details.reason mail_not_configured.',
+  body: Type.Object(
+    { email: Type.String({ minLength: 1, maxLength: 320 }), language },
+    { additionalProperties: false },
+  ),
+  bodyExample: { email: 'ada@example.com' },
+  answers: {
+    202: {
+      description: 'If the address has an account, it gets a mail.',
+      schema: Type.Object({ accepted: Type.Literal(true) }),
+      example: { accepted: true },
+    },
+  },
+  async handle({ db, clock, mail, dashboardUrl }, { body }) {
+    if (!mail.isConfigured) return noMail();
+    const over = new Promise((done) => setTimeout(done, answerMs));
+    const email = plainEmail(body.email);
+    const nowMs = clock();
+    const id = newId('rst', nowMs);
+    const token = randomBytes(32).toString('base64url');
+    const [now, expiresAt] = [new Date(nowMs), new Date(nowMs + RESET_MS)];
+    await db.transaction(async (queries) => {
+      const sql = 'SELECT signpost_begin_password_reset($1, $2, $3, $4, $5) AS is_begun';
+      const values = [id, email, hashOf(token), now, expiresAt];
+      const [begun] = await queries.query<{ is_begun: boolean }>(sql, values, 'password_reset_begin');
+      if (begun?.is_begun !== true) return;
+      const url = `${dashboardUrl}/password-reset#${token}`;
+      const content = { kind: 'password_reset', language: body.language ?? 'en', url } as const;
+      const owed = { recipient: email, senderId: '', subjectId: id, content, expiresAt };
+      await oweMail(queries, mail.encryption, owed);
+    });
+    await over;
+    mail.wake();
+    return { status: 202, body: { accepted: true } };
+  },
+});
+
+export const resetPassword = route({
+  method: 'POST',
+  path: '/auth/password-reset/confirm',
+  operationId: 'resetPassword',
+  caller: 'public',
+  limit: 'auth',
+  tag,
+  summary: 'Set a new password with the link of a mail',
+  description:
+    'Ends all logins of the account. Then log in as usual, with the second factor if the account has one. The token works once.',
+  body: Type.Object(
+    {
+      token: Type.String({ minLength: 1, maxLength: 256, description: 'From the link of the mail.' }),
+      password: Type.String({
+        minLength: 1,
+        maxLength: 1024,
+        description: 'At least 12 characters that are hard to guess.',
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  bodyExample: { token: exampleToken, password: 'seven unrelated heavy words' },
+  answers: {
+    200: {
+      description: 'The password is changed.',
+      schema: Type.Object({ changed: Type.Literal(true), email: Type.String() }),
+      example: { changed: true, email: 'ada@example.com' },
+    },
+  },
+  async handle({ auth, db, clock }, { body, ip }) {
+    const token = hashOf(body.token);
+    const now = new Date(clock());
+    const sql = 'SELECT user_id, email FROM signpost_password_reset_of($1, $2)';
+    const [found] = await db.query<{ user_id: string; email: string }>(sql, [token, now], 'password_reset_of');
+    if (!found) return gone();
+    const weakness = (await passwordRule())(body.password, [found.email]);
+    if (weakness !== null) return invalid('password', weakness);
+    const hash = await auth.passwords.hash(body.password, ip);
+    if (hash === null) return rateLimited(2);
+    const isChanged = await db.transaction(async (queries) => {
+      const reset = 'SELECT signpost_reset_password($1, $2, $3) AS account';
+      const [row] = await queries.query<{ account: string | null }>(reset, [token, now, hash], 'password_reset');
+      if (!row?.account) return false;
+      await endSessions(queries, row.account, new Date(clock()));
+      return true;
+    });
+    // Another request has used it meanwhile.
+    if (!isChanged) return gone();
+    return { status: 200, body: { changed: true, email: found.email }, changed: { target_id: found.user_id } };
+  },
+});
+
+/** 256 random bits need no slow hash: they cannot be guessed. */
+function hashOf(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}

@@ -1,0 +1,98 @@
+/** What mails say, as plain text in the languages of the dashboard. */
+
+export const mailLanguages = ['en', 'de', 'es'] as const;
+export type MailLanguage = (typeof mailLanguages)[number];
+export type InvitedRole = 'owner' | 'member' | 'viewer';
+
+/** Everything that one mail needs; it is stored encrypted, because of its link. */
+export type MailContent =
+  | {
+      readonly kind: 'invitation';
+      readonly language: MailLanguage;
+      readonly url: string;
+      readonly organization: string;
+      /** The e-mail address of the owner who invites. */
+      readonly inviter: string;
+      readonly role: InvitedRole;
+    }
+  | { readonly kind: 'password_reset'; readonly language: MailLanguage; readonly url: string };
+
+export interface MailText {
+  readonly subject: string;
+  readonly text: string;
+}
+
+interface Words {
+  readonly roles: Readonly<Record<InvitedRole, string>>;
+  readonly invitation: (organization: string, inviter: string, role: string, url: string) => readonly string[];
+  readonly reset: (url: string) => readonly string[];
+}
+
+/** The first line is the subject, each other one a paragraph. */
+const words: Readonly<Record<MailLanguage, Words>> = {
+  en: {
+    roles: { owner: 'owner', member: 'member', viewer: 'viewer' },
+    invitation: (organization, inviter, role, url) => [
+      `Invitation to ${organization}`,
+      `${inviter} invites you to join “${organization}” on Signpost as ${role}.`,
+      'To accept, open this link. It works once, for 7 days:',
+      url,
+      'If you do not expect this, ignore this message: nothing happens.',
+    ],
+    reset: (url) => [
+      'Set a new password',
+      'Someone, probably you, asked to set a new password for your Signpost account.',
+      'To choose one, open this link. It works once, for an hour:',
+      url,
+      'If it was not you, ignore this message: your password stays as it is.',
+    ],
+  },
+  de: {
+    roles: { owner: 'Eigentümer', member: 'Mitglied', viewer: 'Betrachter' },
+    invitation: (organization, inviter, role, url) => [
+      `Einladung zu ${organization}`,
+      `${inviter} lädt Sie ein, „${organization}“ auf Signpost beizutreten. Ihre Rolle: ${role}.`,
+      'Um anzunehmen, öffnen Sie diesen Link. Er funktioniert einmal und 7 Tage lang:',
+      url,
+      'Wenn Sie das nicht erwarten, ignorieren Sie diese Nachricht: Es geschieht nichts.',
+    ],
+    reset: (url) => [
+      'Neues Passwort festlegen',
+      'Jemand, vermutlich Sie, möchte für Ihr Konto bei Signpost ein neues Passwort festlegen.',
+      'Um es zu wählen, öffnen Sie diesen Link. Er funktioniert einmal und eine Stunde lang:',
+      url,
+      'Wenn Sie das nicht waren, ignorieren Sie diese Nachricht: Ihr Passwort bleibt, wie es ist.',
+    ],
+  },
+  es: {
+    roles: { owner: 'propietario', member: 'miembro', viewer: 'lector' },
+    invitation: (organization, inviter, role, url) => [
+      `Invitación a ${organization}`,
+      `${inviter} le invita a unirse a «${organization}» en Signpost. Su función: ${role}.`,
+      'Para aceptar, abra este enlace. Funciona una vez, durante 7 días:',
+      url,
+      'Si no lo esperaba, ignore este mensaje: no ocurre nada.',
+    ],
+    reset: (url) => [
+      'Elegir una contraseña nueva',
+      'Alguien, probablemente usted, ha pedido una contraseña nueva para su cuenta de Signpost.',
+      'Para elegirla, abra este enlace. Funciona una vez, durante una hora:',
+      url,
+      'Si no fue usted, ignore este mensaje: su contraseña sigue siendo la misma.',
+    ],
+  },
+};
+
+export function mailText(content: MailContent): MailText {
+  const { roles, invitation, reset } = words[content.language];
+  const [subject = '', ...paragraphs] =
+    content.kind === 'invitation'
+      ? invitation(oneLine(content.organization), oneLine(content.inviter), roles[content.role], content.url)
+      : reset(content.url);
+  return { subject, text: `${paragraphs.join('\n\n')}\n` };
+}
+
+/** The name of an organization can be chosen freely: it must not add lines to a mail. */
+function oneLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 320);
+}

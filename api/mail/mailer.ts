@@ -1,0 +1,169 @@
+/**
+ * Sends the mail that is owed (owed-mail.ts), and forgets old mail.
+ *
+ *   waiting ──accepted by the mail server──▶ sent
+ *      └──refused for good, expired, withdrawn, or `attemptsMax` attempts──▶ failed
+ *
+ * An attempt is counted before it begins, and its mail is not due again until the lease ends: of several processes one sends a
+ * mail, and one that dies during an attempt costs that attempt. A mail may arrive twice if the answer of the mail server is
+ * lost, at most `attemptsMax` times.
+ *
+ * Bounds: `atOnce` mails at a time, `attemptsMax` attempts, `keptDays`.
+ */
+import { type MailContent, mailText } from '#api/mail-texts.ts';
+import { mailContext } from '#api/owed-mail.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
+import type { Encryption } from '#common/encryption.ts';
+import type { Log } from '#common/process/telemetry.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
+import type { SendMail } from './smtp.ts';
+
+const lookMs = 2_000;
+const forgetMs = 10 * MINUTE_MS;
+const atOnce = 4;
+const leaseMs = 2 * MINUTE_MS;
+/** After each failed attempt; half a day together. */
+const delaysMs = [
+  ...[30 * SECOND_MS, 2 * MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS],
+  ...[HOUR_MS, 3 * HOUR_MS, 8 * HOUR_MS],
+];
+export const attemptsMax = delaysMs.length + 1;
+/** Longer than a link works, and than the longest limit counts. */
+const keptDays = 8;
+const forgottenMax = 1_000;
+/** At the end of the process, attempts under way have this long. */
+const drainMs = 5_000;
+
+interface ClaimedMail {
+  readonly id: string;
+  readonly recipient: string;
+  readonly content_ciphertext: string;
+  readonly attempts: number;
+  readonly is_expired: boolean;
+}
+
+const claim = `
+  UPDATE mails SET attempts = attempts + 1, due_at = now() + interval '${leaseMs} milliseconds'
+   WHERE id IN (SELECT id FROM mails WHERE state = 'waiting' AND due_at <= now()
+                 ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+  RETURNING id, recipient, content_ciphertext, attempts, expires_at <= now() AS is_expired`;
+/** Only while the attempt is the last one: a process whose lease has ended changes nothing. */
+const mine = `WHERE id = $1 AND attempts = $2 AND state = 'waiting'`;
+const end = `UPDATE mails SET state = $3, failure = $4, content_ciphertext = NULL ${mine}`;
+const retry = `UPDATE mails SET due_at = now() + $3 * interval '1 millisecond', failure = $4 ${mine}`;
+const expire = `
+  UPDATE mails SET state = 'failed', failure = 'expired', content_ciphertext = NULL
+   WHERE id IN (SELECT id FROM mails WHERE state = 'waiting' AND expires_at <= now() AND due_at <= now()
+                 LIMIT ${forgottenMax} FOR UPDATE SKIP LOCKED)`;
+const forget = `
+  DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE created_at < now() - interval '${keptDays * DAY_MS} milliseconds'
+                                  LIMIT ${forgottenMax} FOR UPDATE SKIP LOCKED)`;
+
+export interface MailerParts {
+  readonly db: Postgres;
+  readonly encryption: Encryption;
+  readonly log: Pick<Log, 'warn' | 'info'>;
+  /** Null if no mail server is configured: then mail is only forgotten. */
+  readonly send: SendMail | null;
+}
+
+export class Mailer {
+  readonly name = 'mail';
+  /** Mails by what became of them, and failed attempts by reason, since the start of the process. */
+  readonly counters = { sent: 0, failed: 0, attempts: new Map<string, number>() };
+  readonly #parts: MailerParts;
+  readonly #stopping = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+  #isStopped = false;
+  #isFailing = false;
+  #forgotten = 0;
+
+  constructor(parts: MailerParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.wake(), lookMs).unref();
+    this.wake();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearInterval(this.#timer);
+    const timer = setTimeout(() => this.#stopping.abort(), drainMs);
+    await this.#running;
+    clearTimeout(timer);
+  }
+
+  /** Looks for mail now, if it is not sending already. */
+  wake(): void {
+    if (this.#timer === undefined || this.#isStopped) return;
+    this.#running ??= this.look().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** Sends what is due, until nothing is. Never rejects. */
+  async look(): Promise<void> {
+    try {
+      while (!this.#isStopped && (await this.#sendSome()) === atOnce);
+      if (performance.now() - this.#forgotten >= forgetMs || this.#forgotten === 0) {
+        this.#forgotten = performance.now();
+        await this.forget();
+      }
+    } catch (err) {
+      this.#parts.log.warn({ err }, 'mail cannot be sent at the moment, because Postgres is unavailable; trying again');
+    }
+  }
+
+  /** Gives up what has expired, and deletes what is old. */
+  async forget(): Promise<void> {
+    await this.#parts.db.execute(expire, [], 'mail_expire');
+    await this.#parts.db.execute(forget, [], 'mail_forget');
+  }
+
+  async #sendSome(): Promise<number> {
+    const { db, send } = this.#parts;
+    if (send === null) return 0;
+    const mails = await db.query<ClaimedMail>(claim, [atOnce], 'mail_claim');
+    await Promise.all(mails.map((mail) => this.#attempt(send, mail)));
+    return mails.length;
+  }
+
+  async #attempt(send: SendMail, mail: ClaimedMail): Promise<void> {
+    const { id, recipient, attempts } = mail;
+    if (mail.is_expired) return this.#end(mail, 'failed', 'expired');
+    if (attempts > attemptsMax) return this.#end(mail, 'failed', 'attempts');
+    const content = this.#contentOf(mail);
+    if (content === null) return this.#end(mail, 'failed', 'unreadable');
+    const outcome = await send({ id, recipient, ...mailText(content) }, this.#stopping.signal);
+    if (outcome.kind === 'sent') {
+      if (this.#isFailing) this.#parts.log.info('mail is sent again');
+      this.#isFailing = false;
+      return this.#end(mail, 'sent', null);
+    }
+    const { reason } = outcome;
+    this.counters.attempts.set(reason, (this.counters.attempts.get(reason) ?? 0) + 1);
+    const delayMs = delaysMs[attempts - 1];
+    if (outcome.kind === 'refused' || delayMs === undefined) return this.#end(mail, 'failed', reason);
+    if (!this.#isFailing) this.#parts.log.warn({ reason, mail: id }, 'a mail could not be sent; trying again');
+    this.#isFailing = true;
+    await this.#parts.db.execute(retry, [id, attempts, delayMs, reason], 'mail_retry');
+  }
+
+  #contentOf({ id, content_ciphertext }: ClaimedMail): MailContent | null {
+    try {
+      return JSON.parse(this.#parts.encryption.decrypt(content_ciphertext, mailContext(id))) as MailContent;
+    } catch {
+      return null;
+    }
+  }
+
+  async #end({ id, attempts }: ClaimedMail, state: 'sent' | 'failed', failure: string | null): Promise<void> {
+    const changed = await this.#parts.db.execute(end, [id, attempts, state, failure], 'mail_end');
+    if (changed === 0) return;
+    this.counters[state]++;
+    if (state === 'failed') this.#parts.log.warn({ reason: failure, mail: id }, 'a mail was given up');
+  }
+}
