@@ -232,7 +232,7 @@ test('someone who has forgotten their password gets a link by mail, sets a new o
   await page.getByRole('link', { name: 'Forgot your password?' }).click();
   await page.getByLabel('Email').fill(person.email);
   await page.getByRole('button', { name: 'Send link' }).click();
-  await page.getByRole('heading', { name: 'Look into your mail' }).waitFor();
+  await page.getByRole('heading', { name: 'Check your mail' }).waitFor();
   await stage.api.mailer.look();
   const mail = smtp.mails.find(({ to }) => to.includes(person.email));
   const token = /\/password-reset#([\w-]{43})/.exec(mail?.text ?? '')?.[1] ?? '';

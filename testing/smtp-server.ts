@@ -14,7 +14,7 @@ export interface ReceivedMail {
 export interface SmtpServerOptions {
   /** For STARTTLS; without one, the server offers none. */
   readonly certificate?: { readonly key: string; readonly cert: string };
-  /** Whoever logs in must be this user. */
+  /** The only login that it accepts; without one, none is needed. */
   readonly login?: { readonly user: string; readonly password: string };
 }
 

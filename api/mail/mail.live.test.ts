@@ -157,7 +157,7 @@ test('a mail that the server refuses is given up; one that it cannot take now is
 test.each([
   ['an unknown certificate', {}, 'tls'],
   ['a wrong password', { password: 'wrong' }, 'login'],
-  ['nobody at the port', { port: 9 }, 'unreachable'],
+  ['a refused connection', { port: 9 }, 'unreachable'],
 ] as const)('after %s, the mail waits for another attempt', async (name, settings, failure) => {
   const email = newAddress();
   await invite(email);
@@ -236,7 +236,7 @@ const ask = (email: string) => api.call('', 'POST', '/auth/password-reset', { em
 const confirm = (token: string, password = good) =>
   api.call('', 'POST', '/auth/password-reset/confirm', { token, password });
 
-test('a forgotten password is set anew by a link that works once, and every login of the account ends', async () => {
+test('a link that works once replaces a forgotten password and ends every login of the account', async () => {
   const person = await personWithPassword();
   const old = await api.call('', 'POST', '/auth/login', {
     email: person.email,
