@@ -120,7 +120,7 @@ function answerOf(
   const answer = imaginedAnswer({ app, link }, visit, nowMs, shortUrl);
   if (isHostVerified) return answer;
   const noRule = { target: null, ruleConditions: [] };
-  return { ...answer, ...noRule, rule: 'host_not_verified', ...refusalAnswer('not_found', accept) };
+  return { ...answer, ...noRule, rule: 'host_not_verified', ...refusalAnswer('not_found', accept, null) };
 }
 
 function associationOf(app: LinkedApp, platform: Answer['device']['platform'], path: string): AssociationExplanation {

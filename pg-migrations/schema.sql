@@ -139,6 +139,7 @@ CREATE TABLE public.apps (
   updated_at timestamp with time zone NOT NULL,
   deleted_at timestamp with time zone,
   host_verified_at timestamp with time zone,
+  pages jsonb,
   CONSTRAINT apps_host_check CHECK (((host = lower(host)) AND ((char_length(host) >= 1) AND (char_length(host) <= 253)))),
   CONSTRAINT apps_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
   CONSTRAINT apps_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),

@@ -1,7 +1,8 @@
 /** Writes answers. Only text from this program or from the URL parser reaches a header. */
 import { endHead, type HttpResponse } from '#common/http/uws.ts';
+import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import { type AnswerHeaders, pageHeaders, refusalHeaders } from '#common/redirect/answer-headers.ts';
-import { type PageReason, refusals } from '#common/redirect/page.ts';
+import { ownPage, type PageReason, refusals } from '#common/redirect/page.ts';
 
 /** How to send an answer. */
 export interface ResponseOptions {
@@ -35,7 +36,14 @@ export function sendPage(res: HttpResponse, html: string, manner: ResponseOption
   sendText(res, '200 OK', html, manner, pageHeaders(policy));
 }
 
-export function sendRefusal(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {
+/** @param app of the host, if it is known: it may have a page of its own. */
+export function sendRefusal(
+  res: HttpResponse,
+  reason: PageReason,
+  manner: ResponseOptions,
+  app: LinkedApp | null = null,
+): void {
   const { status, html, json } = refusals[reason];
-  sendText(res, status, manner.wantsJson ? json : html, manner, refusalHeaders(reason, manner.wantsJson));
+  const text = manner.wantsJson ? json : (ownPage(reason, app) ?? html);
+  sendText(res, status, text, manner, refusalHeaders(reason, manner.wantsJson, app));
 }

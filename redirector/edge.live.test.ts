@@ -307,6 +307,30 @@ test.each([
   expect(edge.clicks().length).toBe(before);
 });
 
+test('an app has pages of its own for what its host lacks and for expired links, in which nothing runs', async () => {
+  const pages = { not_found: '<h1>Nothing here</h1><script>alert(1)</script>', expired: '<h1>Over</h1>' };
+  const paged = await rows.app({ host: 'paged.localhost', pages });
+  await rows.link(paged, { short_code: 'archived', archived: true, fallback_url: 'https://example.com/' });
+  await rows.link(paged, { short_code: 'over', expires_at: new Date(Date.now() - 1000) });
+  await rows.link(paged, { short_code: 'nowhere' });
+  for (const [path, status, html] of [
+    ...['/nosuch', '/a//b', '/archived', '/nowhere', '/'].map((path) => [path, 404, pages.not_found] as const),
+    ['/over', 410, pages.expired] as const,
+  ])
+    for (const isCached of [false, true]) {
+      const reply = await edge.get('paged.localhost', path, { accept: 'text/html' });
+      expect([reply.status, reply.body], `${path} ${isCached}`).toEqual([status, html]);
+      const policy = String(reply.headers['content-security-policy']);
+      expect(policy).toMatch(/^default-src 'none'; .*form-action 'none'; .*; sandbox allow-popups /);
+      expect(policy).not.toContain('script');
+      expect(reply.headers['cache-control']).toBe('private, no-store');
+      const json = await edge.get('paged.localhost', path, { accept: 'application/json' });
+      expect([json.status, JSON.parse(json.body).error.code]).toEqual([status, 'NOT_FOUND']);
+    }
+  const head = await edge.get('paged.localhost', '/nosuch', {}, 'HEAD');
+  expect([head.status, head.headers['content-length']]).toEqual([404, String(pages.not_found.length)]);
+});
+
 test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('%s is refused with the allowed methods', async (method) => {
   const reply = await edge.get(host, '/summer', {}, method);
   expect([reply.status, reply.headers.allow]).toEqual([405, 'GET, HEAD']);

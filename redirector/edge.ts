@@ -125,9 +125,13 @@ export class Edge {
       }
       return;
     }
-    const code = appPaths.has(path) ? '' : codeOfPath(path);
-    if (!isHost(host) || code === null) {
+    if (!isHost(host)) {
       this.#refuse(res, 'not_found', manner);
+      return;
+    }
+    const code = appPaths.has(path) ? '' : codeOfPath(path);
+    if (code === null) {
+      this.#refuseOn(res, host, manner);
       return;
     }
     const visitor = readVisitor(req, res, this.#proxies);
@@ -139,7 +143,8 @@ export class Edge {
       return;
     }
     this.#wait(res, this.#cache.find(host, code), (found) => {
-      if (!found) this.#refuse(res, found === null ? 'not_found' : 'unavailable', manner);
+      if (found === undefined) this.#refuse(res, 'unavailable', manner);
+      else if (found === null) this.#refuseOn(res, host, manner);
       else if (isHead) this.#answerHead(res, visitor, found.app, found.link, manner);
       else this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());
     });
@@ -177,7 +182,7 @@ export class Edge {
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
       const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
       const isLast = this.state.isStopping;
-      this.#refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accepted), isLast });
+      this.#refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accepted), isLast }, plan.app);
       return;
     }
     const clickId = newId('clk', nowMs);
@@ -229,7 +234,7 @@ export class Edge {
     switch (decision.kind) {
       case 'not_found':
       case 'gone':
-        this.#refuse(res, decision.kind, manner);
+        this.#refuse(res, decision.kind, manner, app);
         return;
       case 'preview':
         this.counters.answers.head++;
@@ -251,7 +256,7 @@ export class Edge {
     if (path === '/') {
       const destination = rootDestinationOf(app);
       if (destination === null) {
-        this.#refuse(res, 'not_found', manner);
+        this.#refuse(res, 'not_found', manner, app);
         return;
       }
       this.counters.answers.root++;
@@ -268,9 +273,17 @@ export class Edge {
     sendText(res, '200 OK', json, manner, headers);
   }
 
-  #refuse(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {
+  #refuse(res: HttpResponse, reason: PageReason, manner: ResponseOptions, app: LinkedApp | null = null): void {
     this.counters.answers[reason]++;
-    sendRefusal(res, reason, manner);
+    sendRefusal(res, reason, manner, app);
+  }
+
+  /** A host's answer to what it does not have: with the page of its app, if that has one. */
+  #refuseOn(res: HttpResponse, host: string, manner: ResponseOptions): void {
+    const app = this.#cache.apps.get(host, this.#clock());
+    if (app === undefined)
+      this.#wait(res, this.#loadApp(host), (loaded) => this.#refuse(res, 'not_found', manner, loaded ?? null));
+    else this.#refuse(res, 'not_found', manner, app);
   }
 
   /**

@@ -24,7 +24,7 @@ export interface AppRow extends AppFields {
   readonly updated_at: Date;
 }
 
-export const appColumns = `id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, settings,
+export const appColumns = `id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, pages, settings,
   api_key_ciphertext, api_key_hash, api_key_preview, version, created_at, updated_at, host_verified_at,
   (SELECT jsonb_build_object('checked_at', c.checked_at, 'problem', c.problem)
      FROM host_checks c WHERE c.app_id = apps.id AND c.host = apps.host) AS host_check`;
@@ -55,7 +55,7 @@ export function appAnswer(
   row: AppRow,
   rules: HostRules,
   key: { api_key: string } | { api_key_preview: string },
-): object {
+): Readonly<Record<string, unknown>> {
   return {
     id: row.id,
     organization_id: row.organization_id,
@@ -67,6 +67,7 @@ export function appAnswer(
     android: row.android,
     fallback_url: row.fallback_url,
     allowed_destination_hosts: row.allowed_destination_hosts,
+    pages: row.pages,
     // Settings introduced after the app was created have their default.
     settings: { ...defaultSettings, ...row.settings },
     created_at: row.created_at.toISOString(),
@@ -132,11 +133,20 @@ const shared = {
   updated_at: Type.String({ format: 'date-time' }),
 };
 
-export const appSchema = Type.Object({ ...shared, api_key: text }, { title: 'AppWithKey' });
+/** Not in lists: they are long. */
+const pages = nullable(
+  Type.Object(
+    { not_found: nullable(text), expired: nullable(text) },
+    { description: 'HTML of your own for browsers.' },
+  ),
+);
+
+export const appSchema = Type.Object({ ...shared, pages, api_key: text }, { title: 'AppWithKey' });
 /** The answer for one app: the full key for callers who may use it, a preview for viewers. */
 export const readAppSchema = Type.Object(
   {
     ...shared,
+    pages,
     api_key: Type.Optional(Type.String({ description: 'Shown to owners and members.' })),
     api_key_preview: Type.Optional(Type.String({ description: 'Shown to viewers instead of api_key.' })),
   },
@@ -174,5 +184,5 @@ const example = {
   created_at: '2026-01-15T09:30:00.000Z',
   updated_at: '2026-01-15T09:30:00.000Z',
 };
-export const appExample = { ...example, api_key: 'lk_exampleexampleexampleexampleexample0000' };
+export const appExample = { ...example, pages: null, api_key: 'lk_exampleexampleexampleexampleexample0000' };
 export const listedAppExample = { ...example, api_key_preview: 'lk_exam…0000' };

@@ -40,6 +40,7 @@ const everything = {
   android: { package_name: 'com.example.app', sha256_cert_fingerprints: [fingerprint], uri_scheme: 'myapp' },
   fallback_url: 'https://www.example.com/app',
   allowed_destination_hosts: ['www.example.com', 'example.org'],
+  pages: { not_found: '<h1>Nichts</h1>', expired: null },
   settings: {
     attribution_window_hours: 1,
     probabilistic_window_hours: 0,
@@ -66,6 +67,20 @@ test('an app is returned with every field and its key, and reads back the same',
   expect(isApiKey(app.api_key)).toBe(true);
   const read = await owner.call('GET', `/apps/${app.id}`);
   expect([read.status, read.body]).toEqual([200, app]);
+});
+
+test('pages are changed one by one, kept out of lists, and refused beyond 16 KiB', async () => {
+  const app = await newApp({ name: 'Paged', pages: { not_found: '<p>lost</p>' } });
+  const change = async (pages: unknown) => owner.call('PATCH', `/apps/${app.id}`, { pages });
+  expect((await change({ expired: '<p>over</p>' })).body.pages).toEqual({
+    ...{ not_found: '<p>lost</p>', expired: '<p>over</p>' },
+  });
+  const { body: list } = await owner.call('GET', '/apps');
+  expect(list.data.some((one: object) => 'pages' in one)).toBe(false);
+  const long = await change({ expired: 'é'.repeat(8_193) });
+  expect([long.status, long.body.error.details.field]).toEqual([400, 'pages.expired']);
+  expect((await change({ gone: '<p></p>' })).body.error.details.field).toBe('pages.gone');
+  expect((await change({ not_found: null, expired: null })).body.pages).toBeNull();
 });
 
 test('owners and members read the full key of an app, a viewer reads its preview', async () => {

@@ -65,9 +65,9 @@ async function insertFree(
 }
 
 const insertion = `
-  INSERT INTO apps (id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, settings,
+  INSERT INTO apps (id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, settings, pages,
                     api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at, host_verified_at)
-  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $14 FROM unnest($1::text[]) AS o (id)
+  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14, $15 FROM unnest($1::text[]) AS o (id)
   RETURNING ${appColumns}`;
 
 /** The app, or why it may not have its host. */
@@ -80,8 +80,8 @@ async function insert(
   const nowMs = clock();
   const id = newId('app', nowMs);
   const key = apiKeys.store(apiKey, id);
-  const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings } = fields;
-  const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings];
+  const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings, pages } = fields;
+  const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings, pages];
   const stored = [key.api_key_ciphertext, key.api_key_hash, key.api_key_preview, new Date(nowMs)];
   const verifiedAt = isOwnHost(hosts, host) ? new Date(nowMs) : null;
   try {

@@ -1,8 +1,10 @@
 /** The writable fields of an app: schemas, defaults, and the rules that a schema can't express. */
 import { type Static, type TSchema, Type } from 'typebox';
 import { type FieldError, invalidFields, type Rejection } from '#common/http/rejection.ts';
+import { isObject } from '#common/json-object.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { nullable } from '#common/links/link-fields.ts';
+import { PAGE_BYTES_MAX } from '#common/links/link-snapshot.ts';
 import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
 import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/links/web-address.ts';
 
@@ -87,6 +89,16 @@ const settingsFields = {
 const partOf = (fields: Record<string, TSchema>, more: { description: string; required?: string[] }) =>
   Type.Unsafe<Record<string, unknown> | null>({ type: ['object', 'null'], ...more, properties: fields, ...closed });
 
+const page = (description: string) =>
+  nullable(
+    Type.String({ minLength: 1, maxLength: PAGE_BYTES_MAX, description: `${description} HTML, at most 16 KiB.` }),
+  );
+
+const pagesFields = {
+  not_found: page('Answer to a visit of the host that leads nowhere.'),
+  expired: page('Answer to a visit of an expired link without an expired_url.'),
+};
+
 /** Every property is optional: required ones are checked after the change is merged into the stored app. */
 const partial = (fields: Record<string, TSchema>, description: string) => partOf(fields, { description });
 
@@ -111,6 +123,10 @@ const written = {
       maxItems: 100,
       description: 'Hosts that links created with the API key may point to.',
     }),
+  ),
+  pages: partial(
+    pagesFields,
+    'Pages of your own for browsers, with inline styles, and images and fonts over https. Scripts and forms do not work.',
   ),
   settings: partial(settingsFields, 'Omitted settings keep their value.'),
 };
@@ -147,6 +163,7 @@ export interface AppFields {
   readonly android: Readonly<Record<string, unknown>> | null;
   readonly fallback_url: string | null;
   readonly allowed_destination_hosts: readonly string[];
+  readonly pages: Readonly<Record<string, unknown>> | null;
   readonly settings: AppSettings;
 }
 
@@ -156,19 +173,23 @@ export const emptyApp: Omit<AppFields, 'name' | 'host'> = {
   android: null,
   fallback_url: null,
   allowed_destination_hosts: [],
+  pages: null,
   settings: defaultSettings,
 };
 
 /** Rules that the app schemas can't express. Accepts any object; the schemas report wrong types. */
 export function appFaults(app: Readonly<Record<string, unknown>>): FieldError[] {
   const faults: FieldError[] = urlFaults(app, ['fallback_url']);
-  const { host, allowed_destination_hosts: hosts } = app;
+  const { host, allowed_destination_hosts: hosts, pages } = app;
   if (typeof host === 'string' && hostOf(host) === null)
     faults.push({ field: 'host', message: 'must be a host name such as go.example.com' });
   for (const [at, one] of Array.isArray(hosts) ? hosts.entries() : []) {
     if (typeof one === 'string' && hostOf(one) === null)
       faults.push({ field: `allowed_destination_hosts[${at}]`, message: 'must be a host name' });
   }
+  for (const [name, html] of Object.entries(isObject(pages) ? pages : {}))
+    if (typeof html === 'string' && Buffer.byteLength(html) > PAGE_BYTES_MAX)
+      faults.push({ field: `pages.${name}`, message: `must have at most ${PAGE_BYTES_MAX} bytes` });
   return faults;
 }
 
@@ -191,6 +212,7 @@ export function changedApp(before: AppFields, changes: AppChanges): AppFields | 
     android: android && { ...android, sha256_cert_fingerprints: fingerprints(android['sha256_cert_fingerprints']) },
     fallback_url: changes.fallback_url === undefined ? before.fallback_url : changes.fallback_url,
     allowed_destination_hosts: allowed,
+    pages: mergedPages(before.pages, changes.pages),
     settings: mergedSettings(before.settings, changes.settings),
   };
 }
@@ -205,6 +227,12 @@ function mergedPart(
   return Object.fromEntries(
     Object.keys(fields).map((name) => [name, (name in changes ? changes : before)?.[name] ?? null]),
   );
+}
+
+/** Null if there is no page. */
+function mergedPages(before: AppFields['pages'], changes: Record<string, unknown> | null | undefined) {
+  const pages = mergedPart(before, changes, pagesFields);
+  return pages && Object.values(pages).some((html) => html !== null) ? pages : null;
 }
 
 function mergedSettings(before: AppSettings, changes: Record<string, unknown> | null | undefined): AppSettings {

@@ -33,7 +33,10 @@ export const listApps = route({
     return tenancy.within(tenantOf(caller, asked === undefined ? undefined : [asked]), async (tenant) => {
       const [counted] = await tenant.query<{ total: number }>(count);
       const rows = await tenant.query<AppRow>(newest, [page.limit, page.offset]);
-      const apps = rows.map((row) => appAnswer(row, hosts, { api_key_preview: row.api_key_preview }));
+      const apps = rows.map((row) => {
+        const { pages: _, ...app } = appAnswer(row, hosts, { api_key_preview: row.api_key_preview });
+        return app;
+      });
       return listAnswer(apps, counted?.total ?? 0, page);
     });
   },

@@ -8,8 +8,8 @@ import { hostFault, isOwnHost } from './host.ts';
 
 const write = `
   UPDATE apps SET name = $3, host = $4, ios = $5, android = $6, fallback_url = $7, allowed_destination_hosts = $8,
-                  settings = $9, updated_at = $10, version = version + 1,
-                  host_verified_at = CASE WHEN host = $4 THEN host_verified_at ELSE $11 END
+                  settings = $9, pages = $10, updated_at = $11, version = version + 1,
+                  host_verified_at = CASE WHEN host = $4 THEN host_verified_at ELSE $12 END
    WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
 
 /** Deleted links count too: their codes are never used again. The app is locked, so none is added meanwhile. */
@@ -41,7 +41,7 @@ export const updateAppRoute = route({
       const change = await changeApp(deps, caller, params.id, async (tenant, before) => {
         const fields = changedApp(before, body);
         if ('rejection' in fields) return fields.rejection;
-        const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings } = fields;
+        const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings, pages } = fields;
         if (host !== before.host) {
           const fault = await hostFault(tenant, deps.hosts, host, before.organization_id, before.id);
           if (fault !== null) return invalid('host', fault);
@@ -51,7 +51,7 @@ export const updateAppRoute = route({
           if (capital)
             return invalid('settings.codes_ignore_case', `must be false while a link has the code ${capital.code}`);
         }
-        const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings];
+        const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings, pages];
         const now = new Date(deps.clock());
         const verifiedAt = isOwnHost(deps.hosts, host) ? now : null;
         const [after] = await tenant.query<AppRow>(write, [before.id, ...given, now, verifiedAt]);

@@ -27,7 +27,7 @@ const fallback_url = 'https://example.com/app';
 const apps: Readonly<Record<string, object>> = {
   both: { ios, android, fallback_url },
   tapped: { ios, android, fallback_url, settings: { tap_page: 'mobile', probabilistic_window_hours: 0 } },
-  bare: {},
+  bare: { pages: { not_found: '<p>none</p>', expired: '<p>over</p>' } },
 };
 const past = '2020-01-01T00:00:00Z';
 const links: readonly object[] = [

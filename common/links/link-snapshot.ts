@@ -52,7 +52,17 @@ export interface LinkedApp {
   readonly probabilistic_window_hours: number;
   /** Its codes are in lower case, and are found in any. */
   readonly codes_ignore_case: boolean;
+  /** HTML of its own for browsers; null for the page of every host. */
+  readonly pages: AppPages;
 }
+
+export interface AppPages {
+  readonly not_found: string | null;
+  readonly expired: string | null;
+}
+
+/** Of a page of an app's own: it is part of each snapshot of the app. */
+export const PAGE_BYTES_MAX = 16_384;
 
 /** The part of the Postgres wrapper that the look-ups need. */
 export interface LinkDatabase {
@@ -117,7 +127,7 @@ export async function readLinks(db: LinkDatabase, keys: readonly string[]): Prom
 }
 
 /** The columns of a snapshot, from `apps`. */
-export const linkedAppColumns = 'id, organization_id, host, ios, android, fallback_url, settings';
+export const linkedAppColumns = 'id, organization_id, host, ios, android, fallback_url, settings, pages';
 
 const appsByHost = `
 SELECT ${linkedAppColumns}
@@ -132,6 +142,7 @@ export interface LinkedAppRow {
   readonly android: Readonly<Record<string, unknown>> | null;
   readonly fallback_url: string | null;
   readonly settings: Readonly<Record<string, unknown>> | null;
+  readonly pages: Readonly<Record<string, unknown>> | null;
 }
 
 /** Apps by host, but not deleted ones and those with an unverified host. */
@@ -162,6 +173,7 @@ export function linkedAppOf(row: LinkedAppRow): LinkedApp {
     fallback_url: row.fallback_url,
     privacy_mode: privacyModes.find((mode) => mode === settings?.['privacy_mode']) ?? 'anonymize_ip',
     ...optionsOf(settings ?? {}),
+    pages: pagesOf(row.pages),
   };
 }
 
@@ -173,6 +185,11 @@ function optionsOf(settings: Readonly<Record<string, unknown>>) {
     probabilistic_window_hours: typeof hours === 'number' ? hours : 0,
     codes_ignore_case: codes_ignore_case === true,
   } as const;
+}
+
+function pagesOf(value: unknown): AppPages {
+  const pages = isObject(value) ? value : {};
+  return { not_found: textOf(pages['not_found']), expired: textOf(pages['expired']) };
 }
 
 function textOf(value: unknown): string | null {
@@ -231,7 +248,7 @@ export function decodeLink(text: string): LinkSnapshot | undefined {
 
 export function decodeApp(text: string): LinkedApp | undefined {
   const value = parsed(text);
-  return isAppSnapshot(value) ? { ...value, ...optionsOf({ ...value }) } : undefined;
+  return isAppSnapshot(value) ? { ...value, ...optionsOf({ ...value }), pages: pagesOf(value.pages) } : undefined;
 }
 
 function parsed(text: string): unknown {

@@ -1,5 +1,6 @@
 /** The headers of the redirector's answers. */
-import type { PageReason } from './page.ts';
+import type { LinkedApp } from '#common/links/link-snapshot.ts';
+import { ownPage, type PageReason } from './page.ts';
 
 export type AnswerHeaders = Readonly<Record<string, string>>;
 
@@ -25,11 +26,20 @@ export function pageHeaders(policy = ''): AnswerHeaders {
   });
 }
 
-export function refusalHeaders(reason: PageReason, isJson: boolean): AnswerHeaders {
+/**
+ * For pages that an app's people wrote: styles inline, images and fonts over https, nothing that runs or sends, and an origin of
+ * their own. Links work, also in new tabs.
+ */
+const ownPagePolicy =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; font-src https: data:; base-uri 'none'; " +
+  "form-action 'none'; frame-ancestors 'none'; sandbox allow-popups allow-popups-to-escape-sandbox";
+
+/** @param app of the host; null if it has none, or the answer is not about it. */
+export function refusalHeaders(reason: PageReason, isJson: boolean, app: LinkedApp | null): AnswerHeaders {
   return textHeaders(isJson ? 'application/json' : 'text/html; charset=utf-8', {
     ...{ 'Cache-Control': 'private, no-store', Vary: 'Accept' },
     ...(reason === 'method_not_allowed' ? { Allow: 'GET, HEAD' } : {}),
     ...(reason === 'unavailable' ? { 'Retry-After': '2' } : {}),
-    ...(isJson ? {} : { 'Content-Security-Policy': plainPolicy }),
+    ...(isJson ? {} : { 'Content-Security-Policy': ownPage(reason, app) === null ? plainPolicy : ownPagePolicy }),
   });
 }

@@ -58,6 +58,12 @@ export const refusals = {
 
 export type PageReason = keyof typeof refusals;
 
+/** The HTML that the app has for such an answer; null: that of every host. */
+export function ownPage(reason: PageReason, app: LinkedApp | null): string | null {
+  if (reason === 'not_found') return app?.pages.not_found ?? null;
+  return reason === 'gone' ? (app?.pages.expired ?? null) : null;
+}
+
 /** Whether the link has its own preview fields. */
 export function hasPreview(link: LinkSnapshot): boolean {
   return Boolean(link.og_title || link.og_description || link.og_image_url);

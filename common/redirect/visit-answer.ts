@@ -63,7 +63,7 @@ export function imaginedAnswer(
   switch (decision.kind) {
     case 'not_found':
     case 'gone':
-      return { ...about, ...refusalAnswer(decision.kind, visit.accept) };
+      return { ...about, ...refusalAnswer(decision.kind, visit.accept, app) };
     case 'preview':
       return { ...about, outcome: 'preview', status: 200, headers: pageHeaders() };
     case 'redirect':
@@ -84,11 +84,12 @@ export function imaginedAnswer(
 export function refusalAnswer(
   reason: Extract<PageReason, 'not_found' | 'gone'>,
   accept: string,
+  app: LinkedApp | null,
 ): Pick<VisitAnswer, 'outcome' | 'status' | 'headers'> {
   return {
     outcome: reason,
     status: Number.parseInt(refusals[reason].status, 10),
-    headers: refusalHeaders(reason, wantsJson(accept)),
+    headers: refusalHeaders(reason, wantsJson(accept), app),
   };
 }
 

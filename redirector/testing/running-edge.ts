@@ -44,6 +44,7 @@ export interface AppRow {
   android?: object | null;
   fallback_url?: string | null;
   settings?: object;
+  pages?: object;
   deleted_at?: Date | null;
 }
 
@@ -63,9 +64,9 @@ export class Rows {
   async app(row: AppRow): Promise<string> {
     const id = newId('app', Date.now());
     await this.db.execute(
-      `INSERT INTO apps (host_verified_at, id, organization_id, name, host, ios, android, fallback_url, settings, deleted_at,
+      `INSERT INTO apps (host_verified_at, id, organization_id, name, host, ios, android, fallback_url, settings, pages, deleted_at,
          api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
-       VALUES (now(), $1, $2, 'App', $3, $4, $5, $6, $7, $8, 'x', $9, 'x', now(), now())`,
+       VALUES (now(), $1, $2, 'App', $3, $4, $5, $6, $7, $8, $9, 'x', $10, 'x', now(), now())`,
       [
         id,
         this.organization_id,
@@ -74,6 +75,7 @@ export class Rows {
         row.android ?? null,
         row.fallback_url ?? null,
         row.settings ?? { privacy_mode: 'full_ip' },
+        row.pages ?? null,
         row.deleted_at ?? null,
         createHash('sha256').update(id).digest(),
       ],
