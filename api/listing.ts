@@ -24,9 +24,10 @@ export function pageOf(query: { readonly limit?: number; readonly offset?: numbe
   return { limit: Math.min(query.limit ?? LIMIT_DEFAULT, LIMIT_MAX), offset: query.offset ?? 0 };
 }
 
-export function listAnswer(data: readonly unknown[], total: number, page: Page): Answer {
+export function listAnswer(data: readonly unknown[], total: number, page: Page, more: object = {}): Answer {
   const has_more = page.offset + data.length < total;
-  return { status: 200, body: { data, pagination: { total, limit: page.limit, offset: page.offset, has_more } } };
+  const pagination = { total, limit: page.limit, offset: page.offset, has_more };
+  return { status: 200, body: { data, pagination, ...more } };
 }
 
 export function listSchema(item: TSchema) {

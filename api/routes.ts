@@ -14,6 +14,7 @@ import { liveRoutes } from './live/watch.ts';
 import { meRoutes } from './me/read.ts';
 import { memberRoutes } from './members/list.ts';
 import { organizationRoutes } from './organizations/update.ts';
+import { orphanVisitRoutes } from './orphan-visits/list.ts';
 import { viewRoutes } from './views/routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
@@ -27,6 +28,7 @@ export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...organizationRoutes,
   ...auditLogRoutes,
   ...linkRoutes,
+  ...orphanVisitRoutes,
   ...appRoutes,
   ...importRoutes,
   ...keyRoutes,

@@ -5,6 +5,7 @@ import { exposeJournal } from '#common/journal/journal-counters.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
 import type { DiskCache } from './disk-cache.ts';
+import type { OrphanVisits } from './orphan-visits.ts';
 import { beaconOutcomes, type SignalBeacon } from './signal-beacon.ts';
 
 export const answerKinds = [
@@ -53,12 +54,16 @@ export interface Counted {
   readonly journal: Journal;
   readonly diskCache: DiskCache;
   readonly beacon: SignalBeacon;
+  readonly orphans: OrphanVisits;
   /** Requests that wait for the journal or for a look-up. */
   readonly waiting: () => number;
 }
 
 /** Exposes the counters in the registry; they are read at each scrape. */
-export function exposeCounters(registry: Registry, { counters, cache, journal, beacon, waiting }: Counted): void {
+export function exposeCounters(
+  registry: Registry,
+  { counters, cache, journal, beacon, orphans, waiting }: Counted,
+): void {
   const counter = exposeCounter.bind(null, registry);
   const gauge = exposeGauge.bind(null, registry);
   counter('signpost_redirector_answers_total', 'Answers by kind.', ['kind'], (set) => {
@@ -67,6 +72,9 @@ export function exposeCounters(registry: Registry, { counters, cache, journal, b
   counter('signpost_redirector_tap_signals_total', 'Signals from tap pages, by outcome.', ['outcome'], (set) => {
     for (const outcome of beaconOutcomes) set({ outcome }, beacon.counters[outcome]);
   });
+  counter('signpost_redirector_orphan_visits_total', 'Visits of codes that their host does not have.', [], (set) =>
+    set({}, orphans.counters.counted),
+  );
   counter('signpost_redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
     set({}, counters.not_recorded),
   );

@@ -13,13 +13,13 @@ import type { Journal } from '#common/journal/journal.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
-import { codeOfPath } from '#common/links/short-code.ts';
+import { codeOfPath, lowerCode } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { textHeaders } from '#common/redirect/answer-headers.ts';
 import { androidAssociation, appleAssociation } from '#common/redirect/association.ts';
 import type { Countries } from '#common/redirect/compiled-rules.ts';
 import { redirectOf } from '#common/redirect/destination.ts';
-import { Devices, type VisitorDevice } from '#common/redirect/device.ts';
+import { Devices, isBot, type VisitorDevice } from '#common/redirect/device.ts';
 import type { PageReason } from '#common/redirect/page.ts';
 import { LinkPlan, rootDestinationOf } from '#common/redirect/plan.ts';
 import type { TapPage } from '#common/redirect/tap-page.ts';
@@ -29,6 +29,7 @@ import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } f
 import type { ClickLanes } from './click-lanes.ts';
 import { Counters } from './counters.ts';
 import { KnownLinks } from './known-links.ts';
+import type { OrphanVisits } from './orphan-visits.ts';
 import type { SignalBeacon } from './signal-beacon.ts';
 import type { SignalTokens } from './signal-token.ts';
 import { Visit, type VisitState } from './visit.ts';
@@ -46,6 +47,7 @@ export interface EdgeOptions {
   readonly beacon: SignalBeacon;
   readonly shortUrl: ShortUrl;
   readonly countries: Countries;
+  readonly orphans: Pick<OrphanVisits, 'count'>;
 }
 
 const robots = 'User-agent: *\nAllow: /\n';
@@ -72,6 +74,7 @@ export class Edge {
   readonly #beacon: SignalBeacon;
   readonly #shortUrl: ShortUrl;
   readonly #countries: Countries;
+  readonly #orphans: Pick<OrphanVisits, 'count'>;
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
 
@@ -89,6 +92,7 @@ export class Edge {
     this.#beacon = options.beacon;
     this.#shortUrl = options.shortUrl;
     this.#countries = options.countries;
+    this.#orphans = options.orphans;
     this.state = { counters: this.counters, waiting: 0, isStopping: false };
   }
 
@@ -144,7 +148,8 @@ export class Edge {
     }
     this.#wait(res, this.#cache.find(host, code), (found) => {
       if (found === undefined) this.#refuse(res, 'unavailable', manner);
-      else if (found === null) this.#refuseOn(res, host, manner);
+      else if (found === null)
+        this.#refuseOn(res, host, manner, (app) => this.#countOrphan(app, code, visitor, isHead));
       else if (isHead) this.#answerHead(res, visitor, found.app, found.link, manner);
       else this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());
     });
@@ -279,11 +284,20 @@ export class Edge {
   }
 
   /** A host's answer to what it does not have: with the page of its app, if that has one. */
-  #refuseOn(res: HttpResponse, host: string, manner: ResponseOptions): void {
-    const app = this.#cache.apps.get(host, this.#clock());
-    if (app === undefined)
-      this.#wait(res, this.#loadApp(host), (loaded) => this.#refuse(res, 'not_found', manner, loaded ?? null));
-    else this.#refuse(res, 'not_found', manner, app);
+  #refuseOn(res: HttpResponse, host: string, manner: ResponseOptions, onApp?: (app: LinkedApp) => void): void {
+    const known = this.#cache.apps.get(host, this.#clock());
+    const refuse = (app: LinkedApp | null) => {
+      if (app !== null) onApp?.(app);
+      this.#refuse(res, 'not_found', manner, app);
+    };
+    if (known === undefined) this.#wait(res, this.#loadApp(host), (loaded) => refuse(loaded ?? null));
+    else refuse(known);
+  }
+
+  /** A visit of a code that the host does not have, unless it says that nobody looks at its answer. */
+  #countOrphan(app: LinkedApp, code: string, { user_agent, is_prefetch }: Visitor, isHead: boolean): void {
+    if (isHead || is_prefetch || isBot(this.#devices.of(user_agent), user_agent)) return;
+    this.#orphans.count(app, app.codes_ignore_case ? lowerCode(code) : code);
   }
 
   /**

@@ -17,6 +17,7 @@ import { ClickLanes } from './click-lanes.ts';
 import { exposeCounters } from './counters.ts';
 import { DiskCache } from './disk-cache.ts';
 import { Edge, type EdgeOptions } from './edge.ts';
+import { OrphanVisits } from './orphan-visits.ts';
 import { RedirectorServer } from './server.ts';
 import { SignalBeacon } from './signal-beacon.ts';
 import { SignalTokens } from './signal-token.ts';
@@ -55,7 +56,9 @@ const cache = new LinkCache({
 });
 const tokens = new SignalTokens(config.ADDRESS_KEY);
 const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
+const orphans = new OrphanVisits(db, systemClock);
 const edgeOptions: EdgeOptions = {
+  orphans,
   tokens,
   beacon,
   cache,
@@ -78,6 +81,7 @@ exposeCounters(metrics, {
   journal,
   diskCache,
   beacon,
+  orphans,
   waiting: () => edge.state.waiting,
 });
 
@@ -91,6 +95,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'disk cache', stop: () => diskCache.close() },
+  { name: 'orphan visits', start: () => orphans.start(), stop: () => orphans.stop() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   telemetryPart(config, metrics, {
     listening: () => server.isListening || 'no port is open',

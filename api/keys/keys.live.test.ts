@@ -68,6 +68,7 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /links/lookup': async () => [`/links/lookup?app_id=${app.id}&external_id=known`, 200],
   'GET /links/availability': async () => [`/links/availability?app_id=${app.id}&short_code=free`, 200],
   'GET /tags': async () => [`/tags?app_id=${app.id}`, 200],
+  'GET /orphan-visits': async () => [`/orphan-visits?app_id=${app.id}`, 200],
   'POST /links': async () => ['/links', 201, { app_id: app.id, path: '/k' }],
   'POST /links/bulk': async () => ['/links/bulk', 200, { links: [{ app_id: app.id, path: '/k' }] }],
   'PATCH /links/bulk': async () => ['/links/bulk', 200, { filter: { app_id: app.id }, changes: { title: 'K' } }],

@@ -217,6 +217,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'GET', `/links/lookup?app_id=${app['id']}&external_id=e1`);
   await expectStatus(200, 'GET', '/links?tag=t,b&cursor=&limit=1&include=clicks,installs');
   await expectStatus(200, 'GET', '/tags');
+  await expectStatus(200, 'GET', '/orphan-visits?days=1');
   await expectStatus(200, 'PATCH', `/links/${link['id']}`, {
     body: { campaign: 'c', expires_at: '2030-01-01T00:00:00Z' },
   });

@@ -146,6 +146,7 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
   { endpoint: 'GET /tags', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /orphan-visits', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /links/availability', statuses: read(), query: 'app_id={app}&short_code=free' },
   { endpoint: 'GET /links/lookup', statuses: read(), query: 'app_id={app}&external_id=known' },
   {

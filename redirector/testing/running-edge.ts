@@ -20,6 +20,7 @@ import { sleep, systemTime } from '#common/time.ts';
 import { ClickLanes } from '#redirector/click-lanes.ts';
 import { DiskCache } from '#redirector/disk-cache.ts';
 import { Edge } from '#redirector/edge.ts';
+import { OrphanVisits } from '#redirector/orphan-visits.ts';
 import { RedirectorServer } from '#redirector/server.ts';
 import { SignalBeacon } from '#redirector/signal-beacon.ts';
 import { SignalTokens } from '#redirector/signal-token.ts';
@@ -111,6 +112,7 @@ export class TestEdge {
   readonly journal: Journal;
   readonly cache: LinkCache;
   readonly beacon: SignalBeacon;
+  readonly orphans: OrphanVisits;
   readonly edge: Edge;
   readonly server: RedirectorServer;
   readonly port: number;
@@ -118,7 +120,7 @@ export class TestEdge {
   private constructor(
     parts: Pick<
       TestEdge,
-      'folder' | 'diskCache' | 'redis' | 'db' | 'journal' | 'cache' | 'beacon' | 'edge' | 'server' | 'port'
+      'folder' | 'diskCache' | 'redis' | 'db' | 'journal' | 'cache' | 'beacon' | 'orphans' | 'edge' | 'server' | 'port'
     >,
   ) {
     this.folder = parts.folder;
@@ -128,6 +130,7 @@ export class TestEdge {
     this.journal = parts.journal;
     this.cache = parts.cache;
     this.beacon = parts.beacon;
+    this.orphans = parts.orphans;
     this.edge = parts.edge;
     this.server = parts.server;
     this.port = parts.port;
@@ -163,7 +166,9 @@ export class TestEdge {
     const trustedProxies = options.trustedProxies ?? [];
     const tokens = new SignalTokens('a key for tests that is long enough');
     const beacon = new SignalBeacon({ redis, tokens, clock: options.beaconClock ?? systemClock });
+    const orphans = new OrphanVisits(db, systemClock);
     const edge = new Edge({
+      orphans,
       tokens,
       beacon,
       cache,
@@ -181,7 +186,7 @@ export class TestEdge {
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();
     const port = server.listen({ host: '127.0.0.1', port: 0 });
-    return new TestEdge({ folder, diskCache, redis, db, journal, cache, beacon, edge, server, port });
+    return new TestEdge({ folder, diskCache, redis, db, journal, cache, beacon, orphans, edge, server, port });
   }
 
   async stop(): Promise<void> {
