@@ -465,6 +465,20 @@ CREATE TABLE public.organizations (
   CONSTRAINT organizations_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.orphan_visits (
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  day date NOT NULL,
+  short_code text NOT NULL,
+  visits bigint NOT NULL,
+  last_at timestamp with time zone NOT NULL,
+  CONSTRAINT orphan_visits_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT orphan_visits_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT orphan_visits_pkey PRIMARY KEY (app_id, day, short_code),
+  CONSTRAINT orphan_visits_short_code_check CHECK ((char_length(short_code) <= 190)),
+  CONSTRAINT orphan_visits_visits_check CHECK ((visits > 0))
+);
+
 CREATE TABLE public.outbox (
   id bigint NOT NULL,
   kind text NOT NULL,
@@ -762,6 +776,10 @@ CREATE INDEX memberships_organization ON public.memberships USING btree (organiz
 
 CREATE INDEX oauth_states_expiry ON public.oauth_states USING btree (expires_at);
 
+CREATE INDEX orphan_visits_day ON public.orphan_visits USING btree (day);
+
+CREATE INDEX orphan_visits_organization ON public.orphan_visits USING btree (organization_id, day);
+
 CREATE INDEX password_resets_expiry ON public.password_resets USING btree (expires_at);
 
 CREATE UNIQUE INDEX password_resets_token_hash_key ON public.password_resets USING btree (token_hash);
@@ -915,6 +933,41 @@ BEGIN
      WHERE n.deleted_at IS NULL
        AND (o.tags <> n.tags OR o.archived <> n.archived OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
   RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_count_orphans(apps text[], days date[], codes text[], counts bigint[], times timestamp with time zone[], codes_max integer)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+DECLARE
+  today date := (now() AT TIME ZONE 'UTC')::date;
+BEGIN
+  -- One redirector at a time, so that none waits for another in a circle. The number is arbitrary.
+  PERFORM pg_advisory_xact_lock(5310892);
+  INSERT INTO orphan_visits AS o (organization_id, app_id, day, short_code, visits, last_at)
+    SELECT a.organization_id, a.id, g.day, g.code, sum(g.visits), max(g.last_at)
+      FROM unnest(apps, days, codes, counts, times) AS g (app, day, code, visits, last_at) JOIN apps a ON a.id = g.app
+     WHERE g.day BETWEEN today - 1 AND today + 1 GROUP BY a.organization_id, a.id, g.day, g.code
+    ON CONFLICT (app_id, day, short_code)
+    DO UPDATE SET visits = o.visits + EXCLUDED.visits, last_at = greatest(o.last_at, EXCLUDED.last_at);
+  WITH ranked AS (
+    SELECT app_id, day, short_code,
+           row_number() OVER (PARTITION BY app_id, day ORDER BY visits DESC, last_at DESC, short_code) AS place
+      FROM orphan_visits
+     WHERE short_code <> '' AND (app_id, day) IN (SELECT DISTINCT app, d FROM unnest(apps, days) AS g (app, d))
+  ), gone AS (
+    DELETE FROM orphan_visits o USING ranked r
+     WHERE r.place > codes_max AND o.app_id = r.app_id AND o.day = r.day AND o.short_code = r.short_code
+    RETURNING o.organization_id, o.app_id, o.day, o.visits, o.last_at
+  )
+  INSERT INTO orphan_visits AS o (organization_id, app_id, day, short_code, visits, last_at)
+    SELECT organization_id, app_id, day, '', sum(visits), max(last_at) FROM gone GROUP BY organization_id, app_id, day
+    ON CONFLICT (app_id, day, short_code)
+    DO UPDATE SET visits = o.visits + EXCLUDED.visits, last_at = greatest(o.last_at, EXCLUDED.last_at);
+  DELETE FROM orphan_visits WHERE day < today - 30;
 END $function$
 ;
 
@@ -1433,6 +1486,8 @@ ALTER TABLE public.link_tags ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.links ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.orphan_visits ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.saved_views ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.server_keys ENABLE ROW LEVEL SECURITY;
@@ -1480,6 +1535,10 @@ CREATE POLICY tenant ON public.link_tags FOR ALL TO signpost_api USING ((organiz
 CREATE POLICY allowed_apps ON public.links FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.links FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.orphan_visits FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.orphan_visits FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY tenant ON public.saved_views FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
