@@ -1,4 +1,5 @@
 /** Invitations, members and accounts in a real browser, on the real API: what people do, by role and label. */
+import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
@@ -252,6 +253,77 @@ test('someone who has forgotten their password gets a link by mail, sets a new o
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Send another link' }).click();
   await page.getByLabel('Email').waitFor();
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('the audit log shows who changed what, filtered by person and kind, and is saved as a file; a member sees none', async (context) => {
+  inBrowser(context);
+  const boss = await stage.person();
+  const member = await stage.person('member', boss.organization_id);
+  await stage.api.db.execute(`UPDATE users SET name = 'Mina' WHERE id = $1`, [member.user_id]);
+  const app = (await boss.call('POST', '/apps', { name: 'Logged' })).body;
+  await member.call('POST', '/links', { app_id: app.id, path: '/a' });
+  const { page, context: browser, faults } = await stage.loggedIn(boss);
+  await nav(page, 'Members').click();
+  await page.getByRole('link', { name: 'Audit log' }).click();
+  const rows = page.getByRole('region', { name: 'Audit log' }).getByRole('row');
+  await page.getByText('App created').waitFor();
+  await expect.poll(() => rows.count()).toBe(3);
+  await page.getByLabel('Person').selectOption({ label: 'Mina' });
+  await expect.poll(() => rows.count()).toBe(2);
+  await page.getByText('Link created').waitFor();
+  await page.getByLabel('Kind of change').selectOption({ label: 'Apps' });
+  await page.getByRole('heading', { name: 'No changes' }).waitFor();
+  await page.getByLabel('Person').selectOption({ label: 'Everyone' });
+  await page.getByLabel('Period').selectOption({ label: 'Last 24 hours' });
+  await page.getByText('App created').waitFor();
+  await expect.poll(() => new URL(page.url()).search).toBe('?kind=apps&days=1');
+  const waits = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export as CSV' }).click();
+  const lines = readFileSync(await (await waits).path(), 'utf8')
+    .trim()
+    .split('\r\n');
+  expect(lines).toHaveLength(2);
+  expect(lines[1]).toContain(`${boss.email},createApp,${app.id},name,`);
+  expect(faults).toEqual([]);
+  await browser.close();
+  const other = await stage.loggedIn(member);
+  await other.page.goto(`${stage.origin}/members/audit`);
+  await other.page.getByText('Only owners of an organization see its audit log.').waitFor();
+  await other.context.close();
+});
+
+test('someone in two organizations chooses one, and every tab of the browser shows only that one', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const second = await stage.person();
+  await stage.api.db.execute(`UPDATE organizations SET name = 'Second Ltd' WHERE id = $1`, [second.organization_id]);
+  await stage.api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
+    person.user_id,
+    second.organization_id,
+  ]);
+  await person.call('POST', '/apps', { name: 'First app', organization_id: person.organization_id });
+  await second.call('POST', '/apps', { name: 'Second app' });
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  const other = await browser.newPage();
+  for (const tab of [page, other]) {
+    await tab.goto(`${stage.origin}/apps`);
+    for (const name of ['First app', 'Second app']) await tab.getByRole('link', { name }).waitFor();
+  }
+  await page.getByLabel('Organization', { exact: true }).selectOption({ label: 'Second Ltd' });
+  for (const tab of [page, other]) {
+    await tab.getByRole('link', { name: 'First app' }).waitFor({ state: 'detached' });
+    await tab.getByRole('link', { name: 'Second app' }).waitFor();
+    // There, the person is a viewer.
+    expect(await tab.getByRole('button', { name: 'New app' }).count()).toBe(0);
+  }
+  await other.reload();
+  await other.getByRole('link', { name: 'Second app' }).waitFor();
+  expect(await other.getByRole('link', { name: 'First app' }).count()).toBe(0);
+  await other.getByLabel('Organization', { exact: true }).selectOption({ label: 'All organizations' });
+  for (const tab of [page, other])
+    for (const name of ['First app', 'Second app']) await tab.getByRole('link', { name }).waitFor();
   expect(faults).toEqual([]);
   await browser.close();
 });

@@ -207,7 +207,7 @@ async function membershipsOf(parts: GuardParts, claims: Claims): Promise<Found |
   const isSession = 'hash' in claims;
   const rows = isSession
     ? await parts.db.query<FoundRow>(
-        `${selectMemberships}, s.id, s.created_at, s.expires_at
+        `${selectMemberships}, s.id, s.created_at, s.expires_at, s.organization_id AS chosen
            FROM browser_sessions s JOIN users u ON u.id = s.user_id ${joinMemberships}
           WHERE s.token_hash = $2 AND s.expires_at > $3 AND ${isLive} AND (u.not_before IS NULL OR u.not_before <= s.created_at)`,
         [claims.user_id, claims.hash, new Date(parts.clock())],
@@ -220,9 +220,13 @@ async function membershipsOf(parts: GuardParts, claims: Claims): Promise<Found |
       );
   const [first] = rows;
   if (!first) return null;
-  const known = rows.filter((row): row is FoundRow & KnownMembership => row.organization_id !== null);
-  if (!isSession || !first.id || !first.created_at || !first.expires_at) return { known };
-  const session = { id: first.id, created_at: first.created_at, expires_at: first.expires_at };
+  const all = rows.filter((row): row is FoundRow & KnownMembership => row.organization_id !== null);
+  if (!isSession || !first.id || !first.created_at || !first.expires_at) return { known: all };
+  // Someone who has left the organization is no longer limited to it.
+  const chosen = all.filter(({ organization_id }) => organization_id === first.chosen);
+  const organization_id = chosen[0]?.organization_id ?? null;
+  const known = organization_id === null ? all : chosen;
+  const session = { id: first.id, created_at: first.created_at, expires_at: first.expires_at, organization_id };
   return { known, session: { ...session, expires_at: await parts.browserSessions.slide(claims, session) } };
 }
 
@@ -236,7 +240,8 @@ interface Found {
   readonly session?: CallerSession;
 }
 
-type FoundRow = (KnownMembership | { organization_id: null; role: null; lacks_totp: null }) & Partial<CallerSession>;
+type FoundRow = (KnownMembership | { organization_id: null; role: null; lacks_totp: null }) &
+  Partial<Pick<CallerSession, 'id' | 'created_at' | 'expires_at'>> & { readonly chosen?: string | null };
 
 interface KnownMembership extends Membership {
   /** The organization requires a second factor, which the user has not set up. */

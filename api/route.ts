@@ -14,6 +14,8 @@ export interface CallerSession {
   readonly id: string;
   readonly created_at: Date;
   readonly expires_at: Date;
+  /** The only organization that it may use; null: all of the user's. */
+  readonly organization_id: string | null;
 }
 
 /** The server key of a request. */

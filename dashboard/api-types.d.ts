@@ -9,6 +9,7 @@ export interface Operations {
   'POST /session': { params: {}; query: {}; body: { "email": string; "password": string; "totp_code"?: string | undefined }; answer: { "user_id": string; "created_at": string; "expires_at": string; "ends_at": string } };
   'GET /session': { params: {}; query: {}; body: undefined; answer: { "user_id": string; "created_at": string; "expires_at": string; "ends_at": string } };
   'DELETE /session': { params: {}; query: {}; body: undefined; answer: { "ended": true } };
+  'PUT /session/organization': { params: {}; query: {}; body: { "organization_id": string | null }; answer: { "organization_id": string | null } };
   'POST /me/totp': { params: {}; query: {}; body: { "password"?: string | undefined }; answer: { "secret": string; "otpauth_url": string } };
   'POST /me/totp/confirm': { params: {}; query: {}; body: { "totp_code": string }; answer: { "totp_enabled": true; "recovery_codes": (string)[] } };
   'POST /me/totp/disable': { params: {}; query: {}; body: { "totp_code": string }; answer: { "totp_enabled": false } };
@@ -28,7 +29,7 @@ export interface Operations {
   'GET /invitations': { params: {}; query: { "limit"?: number | undefined; "offset"?: number | undefined; "organization_id"?: string | undefined }; body: undefined; answer: { "data": (Invitation)[]; "pagination": Pagination } };
   'DELETE /invitations/{invitation_id}': { params: { "invitation_id": string }; query: {}; body: undefined; answer: { "id": string; "deleted": true } };
   'PATCH /organizations/{organization_id}': { params: { "organization_id": string }; query: {}; body: { "name": string }; answer: { "id": string; "name": string } };
-  'GET /audit-log': { params: {}; query: { "limit"?: number | undefined; "offset"?: number | undefined; "organization_id"?: string | undefined; "actor_id"?: string | undefined; "action"?: string | undefined; "target_id"?: string | undefined }; body: undefined; answer: { "data": (AuditEntry)[]; "pagination": Pagination } };
+  'GET /audit-log': { params: {}; query: { "limit"?: number | undefined; "offset"?: number | undefined; "organization_id"?: string | undefined; "actor_id"?: string | undefined; "action"?: string | undefined; "target_id"?: string | undefined; "start"?: string | undefined; "end"?: string | undefined }; body: undefined; answer: { "data": (AuditEntry)[]; "pagination": Pagination } };
   'GET /links': { params: {}; query: { "limit"?: number | undefined; "offset"?: number | undefined; "app_id"?: string | undefined; "campaign"?: string | undefined; "tag"?: string | undefined; "cursor"?: string | undefined; "include"?: string | undefined; "search"?: string | undefined; "archived"?: boolean | undefined; "created_after"?: string | undefined; "created_before"?: string | undefined; "sort"?: "created_at" | "clicks" | undefined }; body: undefined; answer: { "data": (ListedLink)[]; "pagination": LinkPagination } };
   'POST /links': { params: {}; query: {}; body: NewLink; answer: Link };
   'GET /links/lookup': { params: {}; query: { "app_id"?: string | undefined; "external_id"?: string | undefined; "host"?: string | undefined; "short_code"?: string | undefined; "url"?: string | undefined }; body: undefined; answer: Link };
@@ -107,7 +108,7 @@ type Login = { "id": string; "kind": "browser" | "token"; "created_at": string; 
 type Pagination = { "total": number; "limit": number; "offset": number; "has_more": boolean };
 type User = { "id": string; "email": string; "name": string; "totp_enabled": boolean };
 type Membership = { "id": string; "name": string; "totp_required": boolean; "role": "owner" | "member" | "viewer" };
-type Me = { "user": User; "organizations": (Membership)[] };
+type Me = { "user": User; "organization_id": string | null; "organizations": (Membership)[] };
 type Member = { "user_id": string; "organization_id": string; "email": string; "name": string; "role": "owner" | "member" | "viewer"; "is_disabled": boolean; "created_at": string };
 type NewInvitation = { "organization_id"?: string | undefined; "email": string; "role": "owner" | "member" | "viewer"; "language"?: "en" | "de" | "es" | undefined };
 type CreatedInvitation = { "id": string; "organization_id": string; "email": string; "role": "owner" | "member" | "viewer"; "invited_by": string; "created_at": string; "expires_at": string; "mail": "none" | "limited" | "waiting" | "sent" | "failed"; "token": string; "url": string };

@@ -1,9 +1,9 @@
 /** The login, or the screens behind it. */
-import { useQuery } from '@tanstack/react-query';
-import { type ComponentType, Suspense, useEffect, useState } from 'react';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { type ComponentType, Suspense, useEffect, useMemo, useState } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
 import { ApiFailure, call } from './api.ts';
-import { type Me, MeContext } from './me.ts';
+import { type Me, MeContext, meOf } from './me.ts';
 import { Empty, Failure, Loading, Toasts } from './parts/feedback.tsx';
 import { ScreenBoundary, screen } from './parts/screen-boundary.tsx';
 import { Login } from './screens/login.tsx';
@@ -27,6 +27,7 @@ const Ltv = screen(async () => ({ default: (await import('./screens/ltv.tsx')).L
 const ServerKeys = screen(async () => ({ default: (await import('./screens/server-keys.tsx')).ServerKeys }));
 const Webhooks = screen(async () => ({ default: (await import('./screens/webhooks.tsx')).Webhooks }));
 const WebhookPage = screen(async () => ({ default: (await import('./screens/webhook-page.tsx')).WebhookPage }));
+const AuditLog = screen(async () => ({ default: (await import('./screens/audit-log.tsx')).AuditLog }));
 const Account = screen(async () => ({ default: (await import('./screens/account.tsx')).Account }));
 
 /** What the links of mails open, with a login or without one. */
@@ -53,6 +54,15 @@ export function App() {
   // Another tab has logged in or out: this one asks who it is.
   const { refetch } = me;
   useEffect(() => onSessionChange(() => void refetch()), [refetch]);
+  const who = useMemo(() => (me.data ? meOf(me.data) : null), [me.data]);
+  // Another organization was chosen, here or in another tab: nothing of the last one stays.
+  const client = useQueryClient();
+  const chosen = who?.organization_id ?? null;
+  const [shown, setShown] = useState(chosen);
+  if (shown !== chosen) {
+    client.removeQueries({ predicate: ({ queryKey: [first] }) => first !== 'me' && first !== 'invitation' });
+    setShown(chosen);
+  }
   if (me.isPending) return <Waiting />;
   if (me.isError) {
     return (
@@ -66,19 +76,19 @@ export function App() {
     return (
       <ScreenBoundary>
         <Suspense fallback={<Waiting />}>
-          <Door me={me.data} />
+          <Door me={who} />
         </Suspense>
       </ScreenBoundary>
     );
   }
-  if (me.data === null) return <Login hasEnded={hadSession} />;
+  if (who === null) return <Login hasEnded={hadSession} />;
   return (
-    <MeContext value={me.data}>
-      <Shell>
+    <MeContext value={who}>
+      <Shell key={chosen}>
         <ScreenBoundary>
           <Suspense fallback={<Loading />}>
             <Switch>
-              {me.data.organizations.length === 0 && path !== '/account' ? (
+              {who.organizations.length === 0 && path !== '/account' ? (
                 <Route>
                   <Empty title={t('organization.none')} text={t('organization.none_text')} />
                 </Route>
@@ -97,6 +107,7 @@ export function App() {
               <Route path="/trust" component={Trust} />
               <Route path="/members" component={Members} />
               <Route path="/members/keys" component={ServerKeys} />
+              <Route path="/members/audit" component={AuditLog} />
               <Route path="/integrations" component={Webhooks} />
               <Route path="/integrations/webhooks/:id">{({ id }) => <WebhookPage key={id} id={id} />}</Route>
               <Route path="/account" component={Account} />

@@ -2,7 +2,17 @@
 import { createContext, useContext } from 'react';
 import type { Answer } from './api.ts';
 
-export type Me = Answer<'GET /me'>;
+type Answered = Answer<'GET /me'>;
+
+/** `organizations` are those that this browser uses, `all` those that the user belongs to. */
+export interface Me extends Answered {
+  readonly all: Answered['organizations'];
+}
+
+export function meOf(answer: Answered): Me {
+  const { organization_id: chosen, organizations: all } = answer;
+  return { ...answer, all, organizations: all.filter(({ id }) => chosen === null || id === chosen) };
+}
 
 export const MeContext = createContext<Me | null>(null);
 

@@ -7,6 +7,7 @@ import { useMe } from './me.ts';
 import { Dialog } from './parts/dialog.tsx';
 import { Choice } from './parts/fields.tsx';
 import { Brand, Icon, type IconName } from './parts/icons.tsx';
+import { OrganizationChoice } from './parts/organization-choice.tsx';
 import { announceSession } from './session-changes.ts';
 import { onKeys } from './shortcuts.ts';
 import { chooseLanguage, language, languages, type TextKey, t } from './texts/text.ts';
@@ -90,6 +91,7 @@ function Account() {
         {user.name ? <span className="muted cut">{user.email}</span> : null}
       </Link>
       <div className="who">
+        <OrganizationChoice />
         <Choice
           label={t('language')}
           isLabelHidden

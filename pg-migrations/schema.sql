@@ -166,6 +166,8 @@ CREATE TABLE public.browser_sessions (
   token_hash bytea NOT NULL,
   created_at timestamp with time zone NOT NULL,
   expires_at timestamp with time zone NOT NULL,
+  organization_id text,
+  CONSTRAINT browser_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id) ON DELETE SET NULL,
   CONSTRAINT browser_sessions_pkey PRIMARY KEY (id),
   CONSTRAINT browser_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
@@ -699,6 +701,8 @@ CREATE INDEX audit_log_organization ON public.audit_log USING btree (organizatio
 CREATE INDEX audit_log_time ON public.audit_log USING btree (at);
 
 CREATE INDEX browser_sessions_expiry ON public.browser_sessions USING btree (expires_at);
+
+CREATE INDEX browser_sessions_organization ON public.browser_sessions USING btree (organization_id) WHERE (organization_id IS NOT NULL);
 
 CREATE UNIQUE INDEX browser_sessions_token_hash_key ON public.browser_sessions USING btree (token_hash);
 

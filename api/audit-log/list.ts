@@ -20,9 +20,10 @@ interface Row {
 }
 
 const from = `FROM audit_log WHERE organization_id = ANY ($1) AND ($2::text IS NULL OR actor_id = $2)
-  AND ($3::text IS NULL OR action = $3) AND ($4::text IS NULL OR target_id = $4)`;
+  AND ($3::text[] IS NULL OR action = ANY ($3)) AND ($4::text IS NULL OR target_id = $4)
+  AND ($5::timestamptz IS NULL OR at >= $5) AND ($6::timestamptz IS NULL OR at < $6)`;
 const columns = 'id, organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id';
-const page = `SELECT ${columns} ${from} ORDER BY id DESC LIMIT $5 OFFSET $6`;
+const page = `SELECT ${columns} ${from} ORDER BY id DESC LIMIT $7 OFFSET $8`;
 
 const example = {
   id: '4711',
@@ -53,8 +54,15 @@ const listAuditLog = route({
       ...pageQuery,
       organization_id: Type.Optional(Type.String({ description: 'Default: all organizations that you own.' })),
       actor_id: Type.Optional(Type.String({ maxLength: 64, description: 'Of a user or a server key.' })),
-      action: Type.Optional(Type.String({ maxLength: 64, description: 'An operationId of this description.' })),
+      action: Type.Optional(
+        Type.String({
+          maxLength: 1_000,
+          description: 'An operationId of this description, or several, separated by commas.',
+        }),
+      ),
       target_id: Type.Optional(Type.String({ maxLength: 200 })),
+      start: Type.Optional(Type.String({ format: 'date-time', description: 'The earliest change.' })),
+      end: Type.Optional(Type.String({ format: 'date-time', description: 'Changes before this time.' })),
     },
     { additionalProperties: false },
   ),
@@ -87,7 +95,9 @@ const listAuditLog = route({
     const organizations = await managedOrganizations(db, caller, query.organization_id);
     if (organizations instanceof Rejection) return organizations;
     const { limit, offset } = pageOf(query);
-    const values = [organizations, query.actor_id ?? null, query.action ?? null, query.target_id ?? null];
+    const actions = query.action?.split(',').map((one) => one.trim()) ?? null;
+    const { actor_id = null, target_id = null, start = null, end = null } = query;
+    const values = [organizations, actor_id, actions, target_id, start, end];
     const [counted] = await db.query<{ total: number }>(`SELECT count(*) AS total ${from}`, values, 'audit_log_count');
     const rows = await db.query<Row>(page, [...values, limit, offset], 'audit_log_page');
     const data = rows.map((row) => ({ ...row, id: String(row.id), at: row.at.toISOString() }));

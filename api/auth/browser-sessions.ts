@@ -77,6 +77,18 @@ export class BrowserSessions {
     return expires;
   }
 
+  /** Limits a session to an organization of its user, or ends the limit. False if the user is not a member of it. */
+  async choose(id: string, userId: string, organizationId: string | null): Promise<boolean> {
+    const changed = await this.#db.execute(
+      `UPDATE browser_sessions SET organization_id = $3 WHERE id = $1 AND user_id = $2 AND ($3::text IS NULL
+          OR EXISTS (SELECT FROM memberships m JOIN organizations o ON o.id = m.organization_id AND o.deleted_at IS NULL
+                      WHERE m.user_id = $2 AND m.organization_id = $3))`,
+      [id, userId, organizationId],
+      'browser_session_choose',
+    );
+    return changed > 0;
+  }
+
   async end(token: SessionToken): Promise<void> {
     await this.#db.execute('DELETE FROM browser_sessions WHERE token_hash = $1', [token.hash], 'browser_session_end');
   }

@@ -10,6 +10,7 @@ import { requestPasswordReset, resetPassword } from './password-reset.ts';
 import { refresh } from './refresh.ts';
 import { beginSession, endSession, readSession } from './session.ts';
 import { deleteSession, listSessions } from './session-list.ts';
+import { chooseSessionOrganization } from './session-organization.ts';
 import { beginTotp, confirmTotp, disableTotp } from './totp.ts';
 
 export const authRoutes: readonly Route<AuthDeps>[] = [
@@ -21,6 +22,7 @@ export const authRoutes: readonly Route<AuthDeps>[] = [
   beginSession,
   readSession,
   endSession,
+  chooseSessionOrganization,
   beginTotp,
   confirmTotp,
   disableTotp,

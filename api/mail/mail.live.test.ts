@@ -254,6 +254,10 @@ test('a link that works once replaces a forgotten password and ends every login 
   expect((await api.call(old.body.access_token, 'GET', '/me')).status).toBe(401);
   const again = await api.call('', 'POST', '/auth/login', { email: person.email, password: good });
   expect(again.status).toBe(200);
+  const factor = `INSERT INTO user_totp (user_id, secret_ciphertext, confirmed_at, created_at) VALUES ($1, '', now(), now())`;
+  await api.db.execute(factor, [person.user_id]);
+  const alone = await api.call('', 'POST', '/auth/login', { email: person.email, password: good });
+  expect([alone.status, alone.body.error.details.reason]).toEqual([401, 'totp_required']);
   const log = (await owner.call('GET', `/audit-log?actor_id=${person.user_id}`)).body.data;
   expect(log.map(({ action }: { action: string }) => action)).toContain('resetPassword');
 });

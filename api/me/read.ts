@@ -41,6 +41,9 @@ export const readMe = route({
             },
             { title: 'User' },
           ),
+          organization_id: Type.Union([Type.String(), Type.Null()], {
+            description: 'The organization to which this session of the dashboard is limited; null for none.',
+          }),
           organizations: Type.Array(
             Type.Object(
               {
@@ -59,6 +62,7 @@ export const readMe = route({
       ),
       example: {
         user: { id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3', email: 'ada@example.com', name: 'Ada', totp_enabled: false },
+        organization_id: null,
         organizations: [{ id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4', name: 'Example', role: 'owner', totp_required: false }],
       },
     },
@@ -77,7 +81,7 @@ export const readMe = route({
     );
     if (!row) return unauthorized();
     const { organizations, ...user } = row;
-    return { status: 200, body: { user, organizations } };
+    return { status: 200, body: { user, organization_id: caller.session?.organization_id ?? null, organizations } };
   },
 });
 

@@ -213,6 +213,22 @@ test('the audit log says who changed what, when and from where, to owners only, 
   expect([refused.status, await of(`actor_id=${member.user_id}&action=updateMember`)]).toEqual([403, []]);
 });
 
+test('the audit log is filtered by several actions and by time', async () => {
+  const boss = await api.member();
+  const app = (await boss.call('POST', '/apps', { name: 'Filtered' })).body;
+  await boss.call('PATCH', `/apps/${app.id}`, { name: 'Renamed' });
+  await boss.call('DELETE', `/apps/${app.id}`);
+  const actions = async (query: string) =>
+    (await boss.call('GET', `/audit-log?${query}`)).body.data.map(({ action }: { action: string }) => action);
+  expect(await actions('action=createApp,deleteApp')).toEqual(['deleteApp', 'createApp']);
+  const sql = `UPDATE audit_log SET at = at - interval '2 days' WHERE organization_id = $1 AND action = 'createApp'`;
+  await api.db.execute(sql, [boss.organization_id]);
+  const yesterday = new Date(Date.now() - DAY_MS).toISOString();
+  expect(await actions(`start=${yesterday}`)).toEqual(['deleteApp', 'updateApp']);
+  expect(await actions(`end=${yesterday}`)).toEqual(['createApp']);
+  expect((await boss.call('GET', '/audit-log?start=yesterday')).status).toBe(400);
+});
+
 test('rows of the audit log are deleted after a year, and not before', async () => {
   const insert = `INSERT INTO audit_log (organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id)
     VALUES ('org_old', now() - $1::interval, 'usr_x', '', 'x', '', '{}', '', '')`;
@@ -220,4 +236,62 @@ test('rows of the audit log are deleted after a year, and not before', async () 
   await api.db.query('SELECT signpost_trim_audit_log(100)', []);
   const left = await api.db.query('SELECT FROM audit_log WHERE organization_id = $1', ['org_old']);
   expect(left).toHaveLength(1);
+});
+
+test('a session that is limited to an organization sees only that one, until the limit or the membership ends', async () => {
+  const person = await api.member();
+  const second = await api.member();
+  const secret = 'correct horse battery staple';
+  await api.db.execute('UPDATE users SET password_hash = $2 WHERE id = $1', [
+    person.user_id,
+    await hashPassword(secret),
+  ]);
+  await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
+    person.user_id,
+    second.organization_id,
+  ]);
+  const ownPage = { 'Sec-Fetch-Site': 'same-origin', 'X-Signpost-Session': '1' };
+  const send = async (method: string, path: string, headers: Record<string, string>, body?: object) => {
+    const more = body === undefined ? {} : { body: JSON.stringify(body) };
+    const answer = await fetch(api.url + path, {
+      method,
+      headers: { 'X-Forwarded-Proto': 'https', 'Content-Type': 'application/json', ...headers },
+      ...more,
+    });
+    return { status: answer.status, cookie: answer.headers.get('set-cookie') ?? '', body: await answer.json() };
+  };
+  const loggedIn = async () => {
+    const login = { email: await emailOf(person.user_id), password: secret };
+    const [pair = ''] = (await send('POST', '/session', ownPage, login)).cookie.split(';');
+    return { ...ownPage, Cookie: pair };
+  };
+  const [limited, free] = [await loggedIn(), await loggedIn()];
+  const choose = (organization_id: string | null, headers: Record<string, string> = limited) =>
+    send('PUT', '/session/organization', headers, { organization_id });
+  const seenBy = async (headers: Record<string, string>) => {
+    const { data } = (await send('GET', '/members', headers)).body as { data: { organization_id: string }[] };
+    return [...new Set(data.map(({ organization_id }) => organization_id))].sort();
+  };
+  const both = [person.organization_id, second.organization_id].sort();
+  expect(await seenBy(limited)).toEqual(both);
+  expect((await choose(owner.organization_id)).status).toBe(403);
+  expect((await choose('org_unknown')).status).toBe(403);
+  const { 'X-Signpost-Session': _, ...withoutHeader } = limited;
+  expect((await choose(second.organization_id, withoutHeader)).status).toBe(401);
+  expect((await person.call('PUT', '/session/organization', { organization_id: null })).status).toBe(404);
+  expect((await choose(second.organization_id)).status).toBe(200);
+  expect([await seenBy(limited), await seenBy(free)]).toEqual([[second.organization_id], both]);
+  const meOf = async (headers: Record<string, string>) =>
+    (await send('GET', '/me', headers)).body as { organization_id: string | null; organizations: readonly unknown[] };
+  const me = await meOf(limited);
+  expect([me.organization_id, me.organizations.length]).toEqual([second.organization_id, 2]);
+  // There, the person is a viewer.
+  const app = { name: 'No', organization_id: person.organization_id };
+  expect((await send('POST', '/apps', limited, app)).status).toBe(403);
+  expect((await choose(null)).status).toBe(200);
+  expect(await seenBy(limited)).toEqual(both);
+  await choose(second.organization_id);
+  await second.call('DELETE', `/members/${person.user_id}`);
+  expect(await seenBy(limited)).toEqual([person.organization_id]);
+  expect((await meOf(limited)).organization_id).toBeNull();
 });

@@ -265,6 +265,14 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'audit-log',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/members/audit`);
+        await page.getByRole('row').nth(5).waitFor();
+      },
+    },
+    {
       name: 'invite',
       isLong: false,
       open: async (page, origin) => {

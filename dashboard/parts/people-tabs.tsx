@@ -4,6 +4,7 @@ import { type TextKey, t } from '#dashboard/texts/text.ts';
 const places: readonly (readonly [path: string, text: TextKey])[] = [
   ['/members', 'nav.members'],
   ['/members/keys', 'keys2.title'],
+  ['/members/audit', 'audit.title'],
 ];
 
 /** The screens about who may do what. */

@@ -54,7 +54,7 @@ interface StepProps {
 
 function Step({ me, token, found, error, retry }: StepProps) {
   // The invitation may be used here or in another tab: either way, it has done its work.
-  const joined = found && me?.organizations.find(({ id }) => id === found.organization_id);
+  const joined = found && me?.all.find(({ id }) => id === found.organization_id);
   if (joined && me?.user.email === found.email) return <Joined me={me} organization={joined} />;
   if (error instanceof ApiFailure && error.status === 404) return <Gone isLoggedIn={me !== null} />;
   if (error) return <Failure error={error} retry={() => void retry()} />;
@@ -87,7 +87,7 @@ function Gone({ isLoggedIn }: { readonly isLoggedIn: boolean }) {
   );
 }
 
-type JoinedProps = { readonly me: Me; readonly organization: Me['organizations'][number] };
+type JoinedProps = { readonly me: Me; readonly organization: Me['all'][number] };
 
 function Joined({ me, organization: { name, role, totp_required } }: JoinedProps) {
   const lacksFactor = totp_required && !me.user.totp_enabled;

@@ -175,6 +175,7 @@ test('every operation succeeds as described', async () => {
   const asSession: Ask = { credential: 'none', headers: { ...ownPage, cookie: session.cookie } };
   const { data } = await expectStatus(200, 'GET', '/sessions', asSession);
   const [begun] = data as { id: string; kind: string }[];
+  await expectStatus(200, 'PUT', '/session/organization', { ...asSession, body: { organization_id: null } });
   for (const method of ['GET', 'DELETE']) await expectStatus(200, method, '/session', asSession);
   const again = await ask('POST', '/auth/login', { body: login });
   const logins = (await expectStatus(200, 'GET', '/sessions'))['data'] as { id: string; kind: string }[];

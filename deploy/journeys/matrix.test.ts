@@ -50,6 +50,8 @@ const rows: readonly Row[] = [
   // Only the dashboard's own pages have a session: deploy/journeys and api/auth/session.live.test.ts log in as one.
   { endpoint: 'POST /session', statuses: Array.from({ length: 9 }, () => 403), body: () => login },
   { endpoint: 'GET /session', statuses: own(404) },
+  // Of a session: the callers here have tokens.
+  { endpoint: 'PUT /session/organization', statuses: own(404), body: () => ({ organization_id: null }) },
   { endpoint: 'GET /sessions', statuses: own(200) },
   { endpoint: 'DELETE /sessions/{session_id}', statuses: own(404) },
   { endpoint: 'DELETE /session', statuses: Array.from({ length: 9 }, () => 403) },

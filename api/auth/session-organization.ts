@@ -1,0 +1,40 @@
+/** Limits the session of a browser to one of its person's organizations. */
+import { Type } from 'typebox';
+import type { UserCaller } from '#api/route.ts';
+import { forbidden, notFound } from '#common/http/rejection.ts';
+import { routesOf } from '#common/http/route.ts';
+import { type AuthDeps, tag } from './parts.ts';
+
+const route = routesOf<AuthDeps, UserCaller>();
+const organization_id = Type.Union([Type.String({ maxLength: 64 }), Type.Null()]);
+
+export const chooseSessionOrganization = route({
+  method: 'PUT',
+  path: '/session/organization',
+  operationId: 'chooseSessionOrganization',
+  caller: 'user',
+  scope: null,
+  // It changes what this browser sees, and nothing of an organization.
+  isRead: true,
+  limit: 'general',
+  tag,
+  summary: 'Limit this session to one organization',
+  description:
+    'From then on, every request of this browser reads and writes only this organization, as if the user belonged to no other; GET /me and other requests about the account still have all. `null` ends the limit, and so does leaving the organization. Tokens have no such limit.',
+  body: Type.Object({ organization_id }, { additionalProperties: false }),
+  bodyExample: { organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4' },
+  answers: {
+    200: {
+      description: 'The session is limited, or not any more.',
+      schema: Type.Object({ organization_id }),
+      example: { organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4' },
+    },
+  },
+  async handle({ auth }, { caller, body }) {
+    if (!caller.session) return notFound('This request has an access token, not a session.');
+    const isChosen = await auth.browserSessions.choose(caller.session.id, caller.user_id, body.organization_id);
+    return isChosen
+      ? { status: 200, body: { organization_id: body.organization_id } }
+      : forbidden('You are not a member of this organization.');
+  },
+});
