@@ -18,7 +18,7 @@ export interface InvitationRow {
 export type MailState = 'none' | 'limited' | 'waiting' | 'sent' | 'failed';
 
 export const invitationColumns = `id, organization_id, email, role, invited_by, created_at, expires_at,
-  coalesce((SELECT m.state FROM mails m WHERE m.subject_id = invitations.id), 'none') AS mail`;
+  coalesce((SELECT m.state FROM mails m WHERE m.subject_id = invitations.id LIMIT 1), 'none') AS mail`;
 
 export const invitationFields = {
   id: Type.String(),

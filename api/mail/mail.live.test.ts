@@ -272,6 +272,13 @@ test('a request for an address without an account gets the same answer and no ma
   expect(await rowOf(known.email)).toBeDefined();
 });
 
+test('an address gets at most five links an hour, and no link is stored that is not mailed', async () => {
+  const person = await personWithPassword();
+  for (let n = 0; n < 7; n++) expect((await ask(person.email)).status).toBe(202);
+  const sql = 'SELECT FROM password_resets WHERE user_id = $1';
+  expect(await api.db.query(sql, [person.user_id])).toHaveLength(5);
+});
+
 test('a link ends after an hour, and when the password changes or the account is disabled', async () => {
   const linkOf = async (email: string) => {
     await ask(email);

@@ -77,6 +77,7 @@ export class Mailer {
   #running: Promise<void> | undefined;
   #isStopped = false;
   #isFailing = false;
+  #isBlind = false;
   #forgotten = 0;
 
   constructor(parts: MailerParts) {
@@ -112,8 +113,10 @@ export class Mailer {
         this.#forgotten = performance.now();
         await this.forget();
       }
+      this.#isBlind = false;
     } catch (err) {
-      this.#parts.log.warn({ err }, 'mail cannot be sent at the moment, because Postgres is unavailable; trying again');
+      if (!this.#isBlind) this.#parts.log.warn({ err }, 'the mail that is owed cannot be read; trying again');
+      this.#isBlind = true;
     }
   }
 

@@ -177,14 +177,14 @@ function EntryTable({ rows, zone }: { readonly rows: readonly Entry[]; readonly 
           {rows.map((entry) => (
             <tr key={entry.id}>
               <td className="nowrap muted">{time(entry.at, zone)}</td>
-              <td>{entry.actor_name || entry.actor_id}</td>
+              <td className="breaks">{entry.actor_name || entry.actor_id}</td>
               {hasMany ? (
                 <td className="hide-narrow">{organizations.find(({ id }) => id === entry.organization_id)?.name}</td>
               ) : null}
-              <td>
+              <td className="breaks">
                 <div className="two">
                   <span className="strong">{named('action', entry.action)}</span>
-                  <span className="muted small">
+                  <span className="muted small hide-narrow">
                     {entry.target_id === '' ? null : <code>{entry.target_id}</code>} {entry.fields.join(', ')}
                   </span>
                 </div>

@@ -92,7 +92,7 @@ function MemberTable({ rows, onRemove }: MemberTableProps) {
             const isManaged = owned.some(({ id }) => id === member.organization_id);
             return (
               <tr key={member.user_id + member.organization_id}>
-                <td>
+                <td className="breaks">
                   <div className="two">
                     <span className="row wrap">
                       <span className="strong">{member.name || member.email}</span>
