@@ -55,13 +55,13 @@ export function App() {
   const { refetch } = me;
   useEffect(() => onSessionChange(() => void refetch()), [refetch]);
   const who = useMemo(() => (me.data ? meOf(me.data) : null), [me.data]);
-  // Another organization was chosen, here or in another tab: nothing of the last one stays.
+  // Another person or organization, chosen here or in another tab: nothing of the last one stays.
   const client = useQueryClient();
-  const chosen = who?.organization_id ?? null;
-  const [shown, setShown] = useState(chosen);
-  if (shown !== chosen) {
+  const viewer = who ? `${who.user.id} ${who.organization_id ?? ''}` : '';
+  const [shown, setShown] = useState(viewer);
+  if (shown !== viewer) {
     client.removeQueries({ predicate: ({ queryKey: [first] }) => first !== 'me' && first !== 'invitation' });
-    setShown(chosen);
+    setShown(viewer);
   }
   if (me.isPending) return <Waiting />;
   if (me.isError) {
@@ -84,7 +84,7 @@ export function App() {
   if (who === null) return <Login hasEnded={hadSession} />;
   return (
     <MeContext value={who}>
-      <Shell key={chosen}>
+      <Shell key={viewer}>
         <ScreenBoundary>
           <Suspense fallback={<Loading />}>
             <Switch>

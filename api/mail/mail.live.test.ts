@@ -7,7 +7,7 @@ import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts
 import { whenQuiet } from '#testing/busy-machine.ts';
 import { type SmtpServerForTest, smtpServerForTest } from '#testing/smtp-server.ts';
 import { attemptsMax, Mailer } from './mailer.ts';
-import { type SmtpSettings, smtpSender } from './smtp.ts';
+import { type SendOutcome, type SmtpSettings, smtpSender } from './smtp.ts';
 
 const login = { user: 'signpost', password: 'p@ss/word' };
 const good = 'seven unrelated heavy words';
@@ -131,6 +131,25 @@ test('of several processes one sends a mail, and one that dies during an attempt
   await makeDue(dead);
   await api.mailer.look();
   expect([mailsTo(dead).length, (await rowOf(dead))?.state]).toEqual([1, 'sent']);
+});
+
+test('an attempt whose lease has ended changes nothing any more', async () => {
+  const email = newAddress();
+  await invite(email);
+  let answer: ((outcome: SendOutcome) => void) | undefined;
+  const send = () =>
+    new Promise<SendOutcome>((done) => {
+      answer = done;
+    });
+  const encryption = new Encryption(parseSecretKeys(api.secretKey));
+  const slow = new Mailer({ db: api.db, encryption, send, log: { warn: () => undefined, info: () => undefined } });
+  const looking = slow.look();
+  await expect.poll(() => answer).toBeDefined();
+  await makeDue(email);
+  await api.mailer.look();
+  answer?.({ kind: 'refused', reason: 'recipient_refused' });
+  await looking;
+  expect([mailsTo(email).length, await rowOf(email)]).toMatchObject([1, { state: 'sent', attempts: 2 }]);
 });
 
 test('a mail that the server refuses is given up; one that it cannot take now is tried again, at most eight times', async () => {

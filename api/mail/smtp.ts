@@ -1,5 +1,4 @@
 /** Sends one mail to the operator's mail server. */
-import { createTransport } from 'nodemailer';
 import type { MailText } from '#api/mail-texts.ts';
 
 /** From SMTP_URL, SMTP_TLS and MAIL_FROM. */
@@ -40,25 +39,31 @@ export interface SmtpOptions {
 
 export function smtpSender(settings: SmtpSettings, { stepMs = stepMsMax, ca }: SmtpOptions = {}): SendMail {
   const { host, port, isSecure, allowsPlain, user, password, from } = settings;
-  const transport = createTransport({
-    host,
-    port,
-    secure: isSecure,
-    requireTLS: !isSecure && !allowsPlain,
-    ...(user === '' ? {} : { auth: { user, pass: password } }),
-    ...(ca === undefined ? {} : { tls: { ca } }),
-    connectionTimeout: stepMs,
-    greetingTimeout: stepMs,
-    socketTimeout: stepMs,
-    socketCloseTimeout: 0,
-    allowInternalNetworkInterfaces: true,
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  });
+  const open = async () => {
+    const { createTransport } = await import('nodemailer');
+    return createTransport({
+      host,
+      port,
+      secure: isSecure,
+      requireTLS: !isSecure && !allowsPlain,
+      ...(user === '' ? {} : { auth: { user, pass: password } }),
+      ...(ca === undefined ? {} : { tls: { ca } }),
+      connectionTimeout: stepMs,
+      greetingTimeout: stepMs,
+      socketTimeout: stepMs,
+      socketCloseTimeout: 0,
+      allowInternalNetworkInterfaces: true,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
+  };
+  /** Loaded with the first mail: most processes send none. */
+  let transport: ReturnType<typeof open> | undefined;
   const domain = /@([^>\s]+)/.exec(from)?.[1] ?? 'localhost';
   return async ({ id, recipient, subject, text }, stopped) => {
     try {
-      await transport.sendMail({
+      transport ??= open();
+      await (await transport).sendMail({
         from,
         to: { name: '', address: recipient },
         subject,
