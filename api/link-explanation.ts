@@ -191,6 +191,7 @@ const ruleSentences: Readonly<Record<ExplainedRule, string>> = {
   'link.expires_at': 'The link has expired, and has no expired_url.',
   'link.expired_url': 'The link has expired, and its expired_url decides.',
   'link.rules': 'A rule of the link decides.',
+  'link.password': 'The link has a password, so visitors are asked for it before anything else is decided.',
   'link.og': 'The link has og_* fields, which preview crawlers get as a page.',
   'link.ios_url': "The link's ios_url decides.",
   'app.ios.app_store_id': "The link has no ios_url, so the App Store page of the app's ios.app_store_id decides.",
@@ -229,6 +230,8 @@ function outcomeSentence({ outcome, status, headers }: Answer): string {
       return 'The answer is a page with one button to the store (the tap page), because the link or its app has it switched on and this is a browser.';
     case 'preview':
       return 'The answer is a page with the Open Graph and Twitter tags of the link.';
+    case 'password':
+      return 'The answer is a page that asks for the password.';
     case 'gone':
       return 'The answer is 410: the link has expired.';
     case 'not_found':
@@ -280,6 +283,7 @@ function matchSentences(
     if (isBot) return ['No device is matched to a visit of a bot.'];
     if (outcome === 'not_found' || outcome === 'gone')
       return ['No click is recorded, so no device can be matched to it.'];
+    if (outcome === 'password') return ['A click is recorded, and a device matched to it, once the password is given.'];
     if (device.platform === 'other') return ['Devices are matched to visits on phones and tablets only.'];
     return [`The app has no ${device.platform} settings, so no device is matched to this visit.`];
   }

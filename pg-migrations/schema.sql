@@ -361,6 +361,18 @@ CREATE TABLE public.link_counts (
   CONSTRAINT link_counts_pkey PRIMARY KEY (app_id)
 );
 
+CREATE TABLE public.link_passwords (
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  link_id text NOT NULL,
+  hash text NOT NULL,
+  changed_at timestamp with time zone NOT NULL,
+  CONSTRAINT link_passwords_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  CONSTRAINT link_passwords_link_id_fkey FOREIGN KEY (link_id) REFERENCES links(id) ON DELETE CASCADE,
+  CONSTRAINT link_passwords_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT link_passwords_pkey PRIMARY KEY (link_id)
+);
+
 CREATE TABLE public.link_tags (
   organization_id text NOT NULL,
   tag text NOT NULL,
@@ -404,6 +416,7 @@ CREATE TABLE public.links (
   tap_page text,
   clicks_before bigint,
   rules jsonb,
+  has_password boolean NOT NULL DEFAULT false,
   CONSTRAINT links_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT links_clicks_before_check CHECK ((clicks_before >= 0)),
   CONSTRAINT links_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
@@ -1486,6 +1499,8 @@ ALTER TABLE public.link_codes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.link_counts ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.link_passwords ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.link_tags ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.links ENABLE ROW LEVEL SECURITY;
@@ -1531,6 +1546,10 @@ CREATE POLICY tenant ON public.link_codes FOR ALL TO signpost_api USING ((organi
 CREATE POLICY allowed_apps ON public.link_counts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.link_counts FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.link_passwords FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.link_passwords FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.link_tags FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 

@@ -15,12 +15,13 @@ import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
 import { codeOfPath, lowerCode } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
-import { textHeaders } from '#common/redirect/answer-headers.ts';
+import { pageHeaders, textHeaders } from '#common/redirect/answer-headers.ts';
 import { androidAssociation, appleAssociation } from '#common/redirect/association.ts';
 import type { Countries } from '#common/redirect/compiled-rules.ts';
 import { redirectOf } from '#common/redirect/destination.ts';
 import { Devices, isBot, type VisitorDevice } from '#common/redirect/device.ts';
 import type { PageReason } from '#common/redirect/page.ts';
+import { passwordPage, passwordPolicy } from '#common/redirect/password-page.ts';
 import { LinkPlan, rootDestinationOf } from '#common/redirect/plan.ts';
 import type { TapPage } from '#common/redirect/tap-page.ts';
 import { opensTapPage } from '#common/redirect/visit-answer.ts';
@@ -29,6 +30,7 @@ import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } f
 import type { ClickLanes } from './click-lanes.ts';
 import { Counters } from './counters.ts';
 import { KnownLinks } from './known-links.ts';
+import { LinkUnlocks } from './link-unlocks.ts';
 import type { OrphanVisits } from './orphan-visits.ts';
 import type { SignalBeacon } from './signal-beacon.ts';
 import type { SignalTokens } from './signal-token.ts';
@@ -77,6 +79,7 @@ export class Edge {
   readonly #orphans: Pick<OrphanVisits, 'count'>;
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
+  readonly #unlocks: LinkUnlocks;
 
   constructor(options: EdgeOptions) {
     const { cache, journal, lanes, clock, trustedProxies, addresses, queryFilter } = options;
@@ -93,6 +96,7 @@ export class Edge {
     this.#shortUrl = options.shortUrl;
     this.#countries = options.countries;
     this.#orphans = options.orphans;
+    this.#unlocks = new LinkUnlocks(clock);
     this.state = { counters: this.counters, waiting: 0, isStopping: false };
   }
 
@@ -164,6 +168,48 @@ export class Edge {
     this.#beacon.receive(res, readVisitor(req, res, this.#proxies).ip, () => this.state.isStopping);
   }
 
+  /** The password that a visitor enters: a right one is a visit of the link. */
+  unlock(res: HttpResponse, req: HttpRequest): void {
+    const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
+    if (isAmbiguous(req)) {
+      this.#refuseForGood(res, 'bad_request', manner);
+      return;
+    }
+    const host = requestHostOf(req.getHeader('host'));
+    const accept = req.getHeader('accept');
+    const sender = readVisitor(req, res, this.#proxies);
+    this.#unlocks.read(res, (form) => {
+      const code = form === null || !isHost(host) ? null : codeOfPath(form.path);
+      if (form === null || code === null) {
+        this.#refuseForGood(res, form === null ? 'bad_request' : 'not_found', manner);
+        return;
+      }
+      // The page that sent the form is not where the visitor came from.
+      const visitor = { ...sender, query: form.query, referrer: '', is_prefetch: false };
+      this.#wait(res, this.#tryPassword(host, code, visitor, form.password), ([found, outcome]) => {
+        const isLast = this.state.isStopping;
+        if (!found) this.#refuse(res, found === null ? 'not_found' : 'unavailable', { ...manner, isLast });
+        else if (outcome === 'open')
+          this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock(), true);
+        else {
+          this.counters.answers[outcome === 'wrong' ? 'wrong_password' : 'password_limited']++;
+          const html = passwordPage(found.link.short_code, visitor.query, outcome);
+          const status = outcome === 'wrong' ? '403 Forbidden' : '429 Too Many Requests';
+          sendText(res, status, html, { ...manner, isLast }, pageHeaders(passwordPolicy));
+        }
+      });
+    });
+  }
+
+  /** `open`: the password is right, or the link has none. */
+  async #tryPassword(host: string, code: string, visitor: Visitor, password: string) {
+    const found = await this.#cache.find(host, code);
+    const hash = found?.link.password_hash ?? null;
+    if (!found || hash === null) return [found, 'open'] as const;
+    const outcome = await this.#unlocks.check(found.link.id, hash, visitor.ip, password);
+    return [found, outcome === 'right' ? 'open' : outcome] as const;
+  }
+
   refuseMethod(res: HttpResponse, req: HttpRequest): void {
     this.#refuseForGood(res, 'method_not_allowed', {
       isHead: false,
@@ -181,13 +227,24 @@ export class Edge {
     this.#wait(res, laterTurn, () => this.#refuse(res, reason, manner));
   }
 
-  #visit(res: HttpResponse, accept: string | HttpRequest, visitor: Visitor, plan: LinkPlan, nowMs: number): void {
+  #visit(
+    res: HttpResponse,
+    accept: string | HttpRequest,
+    visitor: Visitor,
+    plan: LinkPlan,
+    nowMs: number,
+    isUnlocked = false,
+  ): void {
     const device = this.#devices.of(visitor.user_agent);
-    const decision = plan.decide(device, visitor, nowMs, this.#countries);
+    const decision = plan.decide(device, visitor, nowMs, this.#countries, isUnlocked);
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
       const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
       const isLast = this.state.isStopping;
       this.#refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accepted), isLast }, plan.app);
+      return;
+    }
+    if (decision.kind === 'password') {
+      this.#askPassword(res, plan.link, visitor, { isHead: false, wantsJson: false, isLast: this.state.isStopping });
       return;
     }
     const clickId = newId('clk', nowMs);
@@ -241,6 +298,9 @@ export class Edge {
       case 'gone':
         this.#refuse(res, decision.kind, manner, app);
         return;
+      case 'password':
+        this.#askPassword(res, link, visitor, manner);
+        return;
       case 'preview':
         this.counters.answers.head++;
         sendPage(res, decision.html, manner);
@@ -250,6 +310,12 @@ export class Edge {
         this.counters.answers.head++;
         sendRedirect(res, redirectOf(decision.destination, visitor.query, ''), manner.isLast);
     }
+  }
+
+  /** Asking is no click: that is the visit with the password. */
+  #askPassword(res: HttpResponse, link: LinkSnapshot, { query }: Visitor, manner: ResponseOptions): void {
+    this.counters.answers.password++;
+    sendPage(res, passwordPage(link.short_code, query, 'asked'), manner, passwordPolicy);
   }
 
   async #loadApp(host: string): Promise<LinkedApp | null | undefined> {

@@ -12,14 +12,14 @@ import { linkParams } from './read.ts';
 const rules: readonly ExplainedRule[] = [
   ...(['link.ios_url', 'link.android_url', 'link.fallback_url', 'app.fallback_url'] as const),
   ...(['app.ios.app_store_id', 'app.android.package_name', 'link.expired_url', 'link.expires_at'] as const),
-  ...(['link.archived', 'link.og', 'link.rules', 'host_not_verified', 'none'] as const),
+  ...(['link.archived', 'link.og', 'link.rules', 'link.password', 'host_not_verified', 'none'] as const),
 ];
 const conditions: readonly RuleCondition[] = [
   ...(['country', 'platform', 'os_version_min', 'os_version_max', 'browser', 'language'] as const),
   ...(['after', 'before', 'weekdays', 'variants'] as const),
 ];
 const outcomes: readonly LinkExplanation['outcome'][] = [
-  ...(['redirect', 'tap_page', 'preview', 'expired', 'gone', 'not_found'] as const),
+  ...(['redirect', 'tap_page', 'preview', 'expired', 'gone', 'not_found', 'password'] as const),
 ];
 const evidence: readonly LinkExplanation['match']['certain_by'][number][] = [
   ...(['url', 'click_id', 'install_referrer', 'clipboard_url'] as const),

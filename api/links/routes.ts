@@ -8,6 +8,7 @@ import { deleteLinkRoute } from './delete.ts';
 import { explainLinkRoute } from './explain.ts';
 import { listLinks } from './list.ts';
 import { lookUpLink } from './lookup.ts';
+import { deleteLinkPassword, setLinkPassword } from './password.ts';
 import { qr } from './qr.ts';
 import { readLinkRoute } from './read.ts';
 import { listTags } from './tags.ts';
@@ -27,6 +28,8 @@ export const linkRoutes: readonly Route<ApiDeps>[] = [
   updateLinkRoute,
   deleteLinkRoute,
   explainLinkRoute,
+  setLinkPassword,
+  deleteLinkPassword,
   qr,
   listTags,
 ];

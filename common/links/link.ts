@@ -32,6 +32,7 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly expired_url: string | null;
   readonly tap_page: TapPageMode | null;
   readonly rules: readonly LinkRule[] | null;
+  readonly has_password: boolean;
   readonly clicks_before: number | null;
   readonly created_at: Date;
   readonly updated_at: Date;
@@ -42,7 +43,7 @@ export const linkColumns = `l.id, l.organization_id, l.app_id, a.host, l.short_c
   ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = l.id ORDER BY c.code) AS other_codes, l.path, l.campaign, l.source, l.archived,
   l.title, l.data, l.tags, l.external_id, l.ios_url, l.android_url, l.fallback_url,
   l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
-  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.rules, l.clicks_before, l.created_at, l.updated_at`;
+  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.rules, l.has_password, l.clicks_before, l.created_at, l.updated_at`;
 
 /** For each app of `apps a`: the link that has a code, its own or another, as `h.link_id`. @param code an SQL expression. */
 export function linkWithCode(code: string): string {
@@ -82,6 +83,7 @@ export const linkSchema = Type.Object(
     data: Type.Object({}, { additionalProperties: true }),
     tags: Type.Array(Type.String()),
     expires_at: nullable(time),
+    has_password: Type.Boolean({ description: 'Whether visitors are asked for a password.' }),
     clicks_before: nullable(
       Type.Integer({
         description:
@@ -123,6 +125,7 @@ export const linkExample = {
   expired_url: null,
   tap_page: null,
   rules: null,
+  has_password: false,
   clicks_before: null,
   created_at: '2026-01-15T09:30:00.000Z',
   updated_at: '2026-01-15T09:30:00.000Z',

@@ -14,7 +14,7 @@ export function escapeHtml(text: string): string {
   return text.toWellFormed().replace(/[&<>"']/g, (character) => escapes[character] ?? '');
 }
 
-function page(title: string, head: string, body: string): string {
+export function page(title: string, head: string, body: string): string {
   return (
     '<!doctype html><html lang="en"><head><meta charset="utf-8">' +
     '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex">' +

@@ -37,6 +37,7 @@ export type RedirectRule =
   | 'link.expired_url'
   | 'link.og'
   | 'link.rules'
+  | 'link.password'
   | 'none';
 
 export type RedirectDecision = { readonly rule: RedirectRule } & (
@@ -49,6 +50,7 @@ export type RedirectDecision = { readonly rule: RedirectRule } & (
       readonly target: RuleTarget | null;
     }
   | { readonly kind: 'preview'; readonly html: string }
+  | { readonly kind: 'password'; readonly hash: string }
   | { readonly kind: 'not_found' }
   | { readonly kind: 'gone' }
 );
@@ -98,6 +100,7 @@ export class LinkPlan {
   #byTarget: Map<RuleTarget, Partial<Record<Platform, RedirectDecision | null>>> | undefined;
   readonly #expiresMs: number;
   readonly #preview: RedirectDecision | null;
+  readonly #password: RedirectDecision | null;
 
   constructor(app: LinkedApp, link: LinkSnapshot) {
     this.app = app;
@@ -116,6 +119,8 @@ export class LinkPlan {
     this.#expiresMs = link.expires_at ?? Number.POSITIVE_INFINITY;
     this.#preview = hasPreview(link) ? { kind: 'preview', rule: 'link.og', html: previewPage(link, app) } : null;
     this.#rules = link.rules === null ? null : undefined;
+    const { password_hash: hash } = link;
+    this.#password = hash === null ? null : { kind: 'password', rule: 'link.password', hash };
   }
 
   /** Prepares the plan for repeated use, which makes each use cheaper. */
@@ -124,11 +129,18 @@ export class LinkPlan {
     return this;
   }
 
-  /** @param countries of addresses; only rules with countries ask it. */
-  decide(device: VisitorDevice, visitor: DecidedVisitor, nowMs: number, countries: Countries): RedirectDecision {
+  /** @param countries of addresses; only rules with countries ask it. @param isUnlocked the visitor gave the password. */
+  decide(
+    device: VisitorDevice,
+    visitor: DecidedVisitor,
+    nowMs: number,
+    countries: Countries,
+    isUnlocked = false,
+  ): RedirectDecision {
     if (this.#isArchived) return archived;
     if (nowMs >= this.#expiresMs) return this.#expired();
     if (device.isPreviewCrawler && this.#preview !== null) return this.#preview;
+    if (this.#password !== null && !isUnlocked) return this.#password;
     if (this.#rules !== null) {
       const decision = this.#byRules(device, new RuledVisit(device, visitor, nowMs, countries));
       if (decision !== null) return decision;

@@ -6,6 +6,7 @@ import type { Countries, RuleCondition, RuleTarget } from './compiled-rules.ts';
 import { redirectOf } from './destination.ts';
 import { isBot, type VisitorDevice, visitorDeviceOf } from './device.ts';
 import { type PageReason, refusals } from './page.ts';
+import { passwordPolicy } from './password-page.ts';
 import { LinkPlan, type RedirectDecision, type RedirectRule } from './plan.ts';
 import { wantsJson } from './visitor.ts';
 
@@ -64,6 +65,8 @@ export function imaginedAnswer(
     case 'not_found':
     case 'gone':
       return { ...about, ...refusalAnswer(decision.kind, visit.accept, app) };
+    case 'password':
+      return { ...about, outcome: 'password', status: 200, headers: pageHeaders(passwordPolicy) };
     case 'preview':
       return { ...about, outcome: 'preview', status: 200, headers: pageHeaders() };
     case 'redirect':

@@ -34,4 +34,5 @@ export const testLink: LinkSnapshot = {
   expired_url: null,
   tap_page: null,
   rules: null,
+  password_hash: null,
 };

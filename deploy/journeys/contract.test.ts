@@ -222,6 +222,8 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'PATCH', `/links/${link['id']}`, {
     body: { campaign: 'c', expires_at: '2030-01-01T00:00:00Z' },
   });
+  await expectStatus(200, 'PUT', `/links/${link['id']}/password`, { body: { password: 'sesame' } });
+  await expectStatus(200, 'DELETE', `/links/${link['id']}/password`);
   await expectStatus(200, 'POST', `/links/${link['id']}/explain`, { body: { user_agent: 'curl/8', installed: true } });
   for (const format of ['svg', 'png']) await expectStatus(200, 'GET', `/links/${link['id']}/qr?format=${format}`);
   await expectStatus(200, 'GET', `/links/${link['id']}/stats`);

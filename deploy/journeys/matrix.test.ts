@@ -171,6 +171,8 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /links/{id}', statuses: read(), id: 'link' },
   { endpoint: 'PATCH /links/{id}', statuses: write(), id: 'link', body: () => ({ title: 'Renamed' }) },
   { endpoint: 'DELETE /links/{id}', statuses: write(), id: 'link' },
+  { endpoint: 'PUT /links/{link_id}/password', statuses: write(), id: 'link', body: () => ({ password: 'sesame' }) },
+  { endpoint: 'DELETE /links/{link_id}/password', statuses: write(), id: 'link' },
   { endpoint: 'GET /links/{id}/qr', statuses: read(), id: 'link' },
   { endpoint: 'POST /links/{id}/explain', statuses: read(), id: 'link', body: () => ({ user_agent: 'curl/8' }) },
   { endpoint: 'GET /links/{id}/stats', statuses: read(), id: 'link' },

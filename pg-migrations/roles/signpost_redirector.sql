@@ -1,7 +1,7 @@
 -- Redirectors read links, and the columns of apps that are needed to answer a visitor.
 GRANT USAGE ON SCHEMA public TO signpost_redirector;
 GRANT SELECT (id, organization_id, host, host_verified_at, ios, android, fallback_url, settings, pages, deleted_at) ON apps TO signpost_redirector;
-GRANT SELECT ON links, link_codes TO signpost_redirector;
+GRANT SELECT ON links, link_codes, link_passwords TO signpost_redirector;
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'apps' AND policyname = 'redirector') THEN
@@ -9,6 +9,9 @@ BEGIN
   END IF;
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'links' AND policyname = 'redirector') THEN
     CREATE POLICY redirector ON links FOR SELECT TO signpost_redirector USING (true);
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'link_passwords' AND policyname = 'redirector') THEN
+    CREATE POLICY redirector ON link_passwords FOR SELECT TO signpost_redirector USING (true);
   END IF;
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'link_codes' AND policyname = 'redirector') THEN
     CREATE POLICY redirector ON link_codes FOR SELECT TO signpost_redirector USING (true);

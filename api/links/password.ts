@@ -1,0 +1,83 @@
+/** Sets and removes the password of a link. It is stored as a hash, apart from the link, and never returned. */
+import { Type } from 'typebox';
+import { refuseWrite, tenantOf } from '#api/access.ts';
+import type { ApiDeps } from '#api/deps.ts';
+import { route, type UserCaller } from '#api/route.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { type LinkRow, linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
+import { hashLinkPassword, LINK_PASSWORD_CHARACTERS_MAX } from '#common/links/link-password.ts';
+import { findLink } from './read.ts';
+
+const params = Type.Object({ link_id: Type.String({ examples: [linkExample.id] }) });
+
+const store = `
+  INSERT INTO link_passwords (organization_id, app_id, link_id, hash, changed_at)
+  SELECT l.organization_id, l.app_id, l.id, $3, $4 FROM links l WHERE l.organization_id = ANY ($1) AND l.id = $2
+  ON CONFLICT (link_id) DO UPDATE SET hash = EXCLUDED.hash, changed_at = EXCLUDED.changed_at`;
+const remove = 'DELETE FROM link_passwords WHERE organization_id = ANY ($1) AND link_id = $2';
+/** The time always changes, so that redirectors learn of another password too. */
+const mark = `UPDATE links SET has_password = $3, updated_at = greatest($4, updated_at + interval '1 millisecond')
+  WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
+
+const answers = (description: string, has_password: boolean) => ({
+  200: { description, schema: linkSchema, example: { ...linkExample, has_password } },
+});
+
+export const setLinkPassword = route({
+  method: 'PUT',
+  path: '/links/{link_id}/password',
+  operationId: 'setLinkPassword',
+  caller: 'user',
+  scope: 'links:write',
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Protect a link with a password',
+  description:
+    'Visitors are asked for it before they are led on. It is stored as a hash and never returned. It protects the way through the redirector only: an app that opens by the link does not ask.',
+  params,
+  needsBody: true,
+  body: Type.Object(
+    { password: Type.String({ minLength: 4, maxLength: LINK_PASSWORD_CHARACTERS_MAX }) },
+    { additionalProperties: false, title: 'LinkPassword' },
+  ),
+  bodyExample: { password: 'open sesame' },
+  answers: answers('The link.', true),
+  async handle(deps, { caller, params, body }) {
+    return change(deps, caller, params.link_id, await hashLinkPassword(body.password));
+  },
+});
+
+export const deleteLinkPassword = route({
+  method: 'DELETE',
+  path: '/links/{link_id}/password',
+  operationId: 'deleteLinkPassword',
+  caller: 'user',
+  scope: 'links:write',
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Remove the password of a link',
+  params,
+  answers: answers('The link, open to everyone.', false),
+  handle: (deps, { caller, params }) => change(deps, caller, params.link_id, null),
+});
+
+async function change(
+  { tenancy, clock, deliverChanges, shortUrl }: ApiDeps,
+  caller: UserCaller,
+  id: string,
+  hash: string | null,
+) {
+  const changed = await tenancy.within(tenantOf(caller), async (tenant): Promise<LinkRow | Rejection> => {
+    const link = await findLink(tenant, id, true);
+    if (link instanceof Rejection) return link;
+    const denied = refuseWrite(caller, link.organization_id);
+    if (denied) return denied;
+    const now = new Date(clock());
+    await (hash === null ? tenant.query(remove, [id]) : tenant.query(store, [id, hash, now]));
+    await tenant.query(mark, [id, hash !== null, now]);
+    return findLink(tenant, id);
+  });
+  if (changed instanceof Rejection) return changed;
+  await deliverChanges();
+  return { status: 200 as const, body: linkAnswer(changed, shortUrl) };
+}
