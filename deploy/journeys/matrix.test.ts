@@ -313,7 +313,7 @@ async function pathOf(row: Row): Promise<string> {
     path = path.replace('{id}', (await make<{ id: string }>('/apps', { name: `Fresh ${made++}` }, headers.owner)).id);
   } else if (row.id === 'link') {
     const link = await make<{ id: string }>('/links', { app_id: app.id, path: '/fresh' }, headers.owner);
-    path = path.replace('{id}', link.id);
+    path = path.replace('{id}', link.id).replace('{link_id}', link.id);
   }
   if (row.id === 'key') {
     const wanted = { name: 'Fresh', scopes: ['links:read'], organization_id: organization };
