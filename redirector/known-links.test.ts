@@ -79,6 +79,27 @@ test('the memory of cached links is bounded, and an evicted link is cached again
   expect(all.every(visit)).toBe(true);
 });
 
+test('the memory of links with rules is bounded too, whichever of their variants is visited', () => {
+  const variants = Array.from({ length: 10 }, (_, n) => ({
+    url: `https://v${n}.example/${'x'.repeat(780)}`,
+    percent: 10,
+  }));
+  const known = knownLinks({ ...testLink, rules: [{ variants }, { variants }] });
+  const countries = { countryOf: () => '' };
+  const agents = ['curl', 'Mozilla/5.0 (iPhone)', 'Mozilla/5.0 (Linux; Android 14)'].map(visitorDeviceOf);
+  const visit = (n: number) => {
+    const plan = known.find(`myapp.localhost:${n}`, '/summer', 0);
+    for (let at = 0; at < 60; at++)
+      plan?.decide(
+        agents[at % 3] ?? visitorDeviceOf(''),
+        { ip: `192.0.2.${at}`, user_agent: '', language: '' },
+        0,
+        countries,
+      );
+  };
+  expect(heldAfter(500, visit)).toBeLessThan(30);
+});
+
 test('user agents take a bounded amount of memory, however long they are', () => {
   const devices = new Devices();
   expect(heldAfter(1_500, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 14_000)))).toBeLessThan(10);

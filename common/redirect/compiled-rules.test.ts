@@ -222,6 +222,52 @@ test('previews, expiry and destinations of a platform decide as without rules wh
   expect(decide([{ url }], desktop, 10)).toMatchObject({ rule: 'link.expires_at' });
 });
 
+const someText = fc.constantFrom(
+  'DE',
+  'FR',
+  '',
+  'de',
+  'de-AT',
+  'en;q=0.5, de',
+  desktop,
+  pixel,
+  iphone('18_7'),
+  'curl/8',
+);
+const someRule: fc.Arbitrary<LinkRule> = fc.record(
+  {
+    country: fc.constant(['DE']),
+    platform: fc.constant(['ios' as const, 'desktop' as const]),
+    os_version_min: fc.constantFrom('17', '9.1.2'),
+    os_version_max: fc.constantFrom('18', '99'),
+    browser: fc.constant(['Chrome', 'Safari']),
+    language: fc.constant(['de']),
+    after: fc.constant('2020-01-01T00:00:00Z'),
+    before: fc.constant('2030-01-01T00:00:00Z'),
+    weekdays: fc.constant(['sun' as const]),
+    timezone: fc.constantFrom('UTC', 'Asia/Kathmandu'),
+    time_from: fc.constant('22:00'),
+    time_until: fc.constant('06:00'),
+    url: fc.constantFrom(url, 'https://second.example/'),
+    variants: fc.constant([{ url: 'https://v.example/', percent: 40 }]),
+  },
+  { requiredKeys: [] },
+);
+
+test('whatever the rules and the visitor, the explanation says what the decision is', () => {
+  fc.assert(
+    fc.property(fc.array(someRule, { maxLength: 20 }), someText, someText, someText, fc.ipV4(), (rules, ...given) => {
+      const [user_agent, language, country, ip] = given;
+      const compiled = new CompiledRules('lnk_1', rules);
+      const visit = { user_agent, language, country, ip };
+      const failed = compiled.explain(visitOf(visit));
+      const decided = failed.indexOf(null);
+      expect(compiled.choose(visitOf(visit))?.index ?? -1).toBe(decided);
+      expect(failed.length).toBe(decided === -1 ? rules.length : decided + 1);
+    }),
+  );
+});
+
 test('a rule whose destination is no https URL is passed over', () => {
   expect(decide([{ url: 'javascript:alert(1)' }], desktop)).toMatchObject({ rule: 'app.fallback_url' });
 });

@@ -183,11 +183,11 @@ function deviceConditions({ platform, os_version_min, os_version_max, browser }:
   const found: Condition[] = [];
   const about = ({ device, user_agent }: RuledVisit) => detailsOf(device, user_agent);
   if (platform !== undefined) {
-    const wanted = new Set<string>(platform);
+    const wanted: readonly string[] = platform;
     found.push(
       condition('platform', (visit) => {
         const { platform: store } = visit.device;
-        return wanted.has(store === 'other' ? about(visit).platform : store);
+        return wanted.includes(store === 'other' ? about(visit).platform : store);
       }),
     );
   }
@@ -211,8 +211,8 @@ function deviceConditions({ platform, os_version_min, os_version_max, browser }:
     );
   }
   if (browser !== undefined) {
-    const wanted = new Set(browser.map((name) => name.toLowerCase()));
-    found.push(condition('browser', (visit) => wanted.has(about(visit).browser)));
+    const wanted = browser.map((name) => name.toLowerCase());
+    found.push(condition('browser', (visit) => wanted.includes(about(visit).browser)));
   }
   return found;
 }
@@ -226,8 +226,7 @@ function personConditions({ language, country }: LinkRule): Condition[] {
     found.push(condition('language', (visit) => includes(visit.language)));
   }
   if (country !== undefined) {
-    const wanted = new Set(country);
-    found.push(condition('country', (visit) => wanted.has(visit.country)));
+    found.push(condition('country', (visit) => country.includes(visit.country)));
   }
   return found;
 }

@@ -80,6 +80,9 @@ function timeText(ms: number): string {
 /** Of a visitor, as far as a decision depends on it. */
 export type DecidedVisitor = Pick<Visitor, 'ip' | 'user_agent' | 'language'>;
 
+/** Kept per link, so that rules with many variants take no more memory than the caches of links count. */
+const ruleDecisionsMax = 16;
+
 const archived: RedirectDecision = { kind: 'not_found', rule: 'link.archived' };
 const leadsNowhere: RedirectDecision = { kind: 'not_found', rule: 'none' };
 const gone: RedirectDecision = { kind: 'gone', rule: 'link.expires_at' };
@@ -97,7 +100,8 @@ export class LinkPlan {
   #onOther: RedirectDecision | undefined;
   /** Null without rules; undefined until the first visitor. */
   #rules: CompiledRules | null | undefined;
-  #byTarget: Map<RuleTarget, Partial<Record<Platform, RedirectDecision | null>>> | undefined;
+  /** Decisions of rules by target and platform. */
+  #byTarget: Map<string, RedirectDecision | null> | undefined;
   readonly #expiresMs: number;
   readonly #preview: RedirectDecision | null;
   readonly #password: RedirectDecision | null;
@@ -174,18 +178,15 @@ export class LinkPlan {
   #byRules(device: VisitorDevice, visit: RuledVisit): RedirectDecision | null {
     const target = this.#compiledRules()?.choose(visit) ?? null;
     if (target === null) return null;
-    this.#byTarget ??= new Map();
-    let decisions = this.#byTarget.get(target);
-    if (decisions === undefined) {
-      decisions = {};
-      this.#byTarget.set(target, decisions);
-    }
     const { platform } = device;
-    let decision = decisions[platform];
+    this.#byTarget ??= new Map();
+    const key = `${target.index} ${target.variant} ${platform}`;
+    let decision = this.#byTarget.get(key);
     if (decision === undefined) {
       const destination = webDestination(target.url, this.#utm);
       decision = destination && this.#redirect('link.rules', destination, platform, target);
-      decisions[platform] = decision;
+      if (this.#byTarget.size >= ruleDecisionsMax) this.#byTarget.clear();
+      this.#byTarget.set(key, decision);
     }
     return decision;
   }
