@@ -82,11 +82,17 @@ async function writeCompressed(file, contents) {
   writeWhole(file, contents);
 }
 
-/** Bundles the dashboard to dist/dashboard: index.html, and assets with a hash in their names. */
+/** Entries of the dashboard, and the page of each. */
+const dashboardPages = [
+  ['dashboard/main.tsx', 'index.html'],
+  ['dashboard/shared.tsx', 'shared.html'],
+];
+
+/** Bundles the dashboard to dist/dashboard: its pages, and assets with a hash in their names. */
 async function buildDashboard(esbuild) {
   if (!existsSync(join(root, 'dashboard', 'main.tsx'))) return;
   const result = await esbuild.build({
-    entryPoints: ['dashboard/main.tsx'],
+    entryPoints: dashboardPages.map(([entry]) => entry),
     absWorkingDir: root,
     outdir: 'dist/dashboard/assets',
     entryNames: '[name]-[hash]',
@@ -111,17 +117,19 @@ async function buildDashboard(esbuild) {
   const nameOf = (path) => path.slice(path.lastIndexOf('/') + 1);
   const written = result.outputFiles.map(({ path, contents }) => [nameOf(path), contents]);
   await Promise.all(written.map(([name, contents]) => writeCompressed(join(folder, 'assets', name), contents)));
-  const [script, { cssBundle, imports }] = Object.entries(result.metafile.outputs).find(
-    ([, { entryPoint }]) => entryPoint === 'dashboard/main.tsx',
-  );
-  const early = imports.filter(({ kind }) => kind === 'import-statement').map(({ path }) => nameOf(path));
   const font = written.map(([name]) => name).find((name) => name.startsWith('inter-latin-wght'));
-  const page = `<!doctype html>
+  for (const [entry, file] of dashboardPages) {
+    const [script, { cssBundle, imports }] = Object.entries(result.metafile.outputs).find(
+      ([, { entryPoint }]) => entryPoint === entry,
+    );
+    const early = imports.filter(({ kind }) => kind === 'import-statement').map(({ path }) => nameOf(path));
+    const page = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
 <title>Signpost</title>
 <link rel="icon" href="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' height='32' rx='8' fill='%234338ca'/%3E%3Cpath d='M9 10h11l4 4-4 4H9zM15 18v7' fill='none' stroke='white' stroke-width='2.6' stroke-linejoin='round' stroke-linecap='round'/%3E%3C/svg%3E">
 <link rel="preload" href="/assets/${font}" as="font" type="font/woff2" crossorigin>
@@ -131,7 +139,8 @@ ${early.map((name) => `<link rel="modulepreload" href="/assets/${name}">\n`).joi
 <body><div id="root"></div><noscript>The dashboard needs JavaScript. The API is described at <a href="/v1/docs">/v1/docs</a>.</noscript></body>
 </html>
 `;
-  await writeCompressed(join(folder, 'index.html'), Buffer.from(page));
+    await writeCompressed(join(folder, file), Buffer.from(page));
+  }
   const current = new Set(written.flatMap(([name]) => [name, `${name}.br`, `${name}.gz`]));
   for (const name of readdirSync(join(folder, 'assets'))) if (!current.has(name)) rmSync(join(folder, 'assets', name));
 }

@@ -37,6 +37,14 @@ test.each(['/', '/links', '/links/lnk_1?period=7d', '/anything'])(
   },
 );
 
+test('a shared page is a page of its own, which search engines are asked not to keep', async () => {
+  const [page, shared] = [await get('/', browser), await get('/shared', browser)];
+  expect([shared.status, shared.headers.get('x-robots-tag')]).toEqual([200, 'noindex']);
+  expect(shared.headers.get('content-security-policy')).toBe(page.headers.get('content-security-policy'));
+  expect(await shared.text()).toMatch(/src="\/assets\/shared-[A-Z0-9]{8}\.js"/);
+  expect((await get('/shared', { accept: '*/*' })).status).toBe(404);
+});
+
 test('programs get what they got without a dashboard: an error in JSON', async () => {
   for (const [path, headers, method] of [
     ['/', { accept: '*/*' }, 'GET'],

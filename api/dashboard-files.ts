@@ -1,6 +1,7 @@
 /**
- * The dashboard's files, built by build.mjs to dist/dashboard: `index.html` for every address that a browser opens, and
- * assets whose names contain a hash of their content. All are read once, at the start.
+ * The dashboard's files, built by build.mjs to dist/dashboard: `index.html` for every address that a browser opens but
+ * `/shared`, which has a page of its own, and assets whose names contain a hash of their content. All are read once, at
+ * the start.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -18,6 +19,7 @@ const pageHeaders = {
   'Content-Security-Policy': policy,
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Referrer-Policy': 'no-referrer',
+  'X-Robots-Tag': 'noindex',
   Vary: 'Accept, Accept-Encoding',
 };
 const assetHeaders = { 'Cache-Control': 'public, max-age=31536000, immutable', Vary: 'Accept-Encoding' };
@@ -44,10 +46,12 @@ interface StoredFile {
 
 export class DashboardFiles implements Pages {
   readonly #page: StoredFile;
+  readonly #shared: StoredFile;
   readonly #assets: ReadonlyMap<string, StoredFile>;
 
   private constructor(folder: string) {
     this.#page = fileAt(join(folder, 'index.html'));
+    this.#shared = fileAt(join(folder, 'shared.html'));
     const names = readdirSync(join(folder, 'assets')).filter((name) => Object.hasOwn(contentTypes, extname(name)));
     this.#assets = new Map(names.map((name) => [`/assets/${name}`, fileAt(join(folder, 'assets', name))]));
   }
@@ -62,7 +66,8 @@ export class DashboardFiles implements Pages {
     if (asset) return answerOf(asset, header, assetHeaders);
     // A missing asset belongs to another release: answering it with the page would hide that.
     const isPage = !path.startsWith('/assets/') && /\btext\/html\b/.test(header('accept'));
-    return isPage ? answerOf(this.#page, header, pageHeaders) : null;
+    if (!isPage) return null;
+    return answerOf(path === '/shared' ? this.#shared : this.#page, header, pageHeaders);
   }
 }
 

@@ -416,6 +416,41 @@ test('a disabled webhook says why, its secret is rotated, and it is edited, enab
   await browser.close();
 });
 
+test('figures of a link are shared by a secret address with a password, and a revoked page shows nothing', async (context) => {
+  inBrowser(context);
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  await page.goto(`${stage.origin}/links/${shop.linkIds[0]}`);
+  await page.getByRole('button', { name: 'Share' }).click();
+  const drawer = page.getByRole('dialog', { name: 'Share figures' });
+  await drawer.getByLabel('Name').fill('For Mina');
+  await drawer.getByLabel('Password').fill('open sesame');
+  await drawer.getByRole('button', { name: 'Create page' }).click();
+  const address = new URL((await drawer.getByText(/\/shared#/).textContent()) ?? '');
+  await drawer.getByText(/until .* with a password/).waitFor();
+  const visitor = await stage.page();
+  await visitor.page.goto(`${stage.origin}/shared${address.hash}`);
+  await visitor.page.getByRole('heading', { name: 'This page needs a password' }).waitFor();
+  await visitor.page.getByLabel('Password').fill('guess');
+  await visitor.page.keyboard.press('Enter');
+  await visitor.page.getByText('The password is wrong.').waitFor();
+  await visitor.page.getByLabel('Password').fill('open sesame');
+  await visitor.page.keyboard.press('Enter');
+  await visitor.page.getByRole('heading', { name: 'For Mina' }).waitFor();
+  const { body } = await owner.call('GET', `/links/${shop.linkIds[0]}/stats?interval=7d&timezone=Europe/Berlin`);
+  await visitor.page.getByLabel('Period').selectOption({ label: 'Last 7 days' });
+  const shown = body.totals.clicks.toLocaleString('en-GB');
+  await expect.poll(() => visitor.page.getByLabel('Clicks', { exact: true }).textContent()).toBe(shown);
+  expect(await visitor.page.getByText('Revenue').count()).toBe(0);
+  expect(await visitor.context.cookies()).toEqual([]);
+  await drawer.getByRole('button', { name: 'Revoke For Mina' }).click();
+  await page.getByText('The page was revoked.').waitFor();
+  await visitor.page.reload();
+  await visitor.page.getByRole('heading', { name: 'There is no such page' }).waitFor();
+  expect([...faults, ...visitor.faults]).toEqual([]);
+  await browser.close();
+  await visitor.context.close();
+});
+
 test('the page about trust shows the audits and each refused record of one’s own', {
   tags: ['slow'],
 }, async (context) => {
@@ -653,7 +688,8 @@ test('a viewer sees everything and no control that writes', { tags: ['slow'] }, 
   expect(await page.getByRole('button', { name: 'New link' }).count()).toBe(0);
   await page.getByRole('link', { name: 'Spring sale' }).click();
   await page.getByRole('tab', { name: 'Browsers' }).waitFor();
-  for (const name of ['Edit', 'Archive', 'Delete']) expect(await page.getByRole('button', { name }).count()).toBe(0);
+  for (const name of ['Edit', 'Archive', 'Share', 'Delete'])
+    expect(await page.getByRole('button', { name }).count()).toBe(0);
   await nav(page, 'Apps').click();
   await page.getByRole('link', { name: 'Shop' }).click();
   await page.getByText('Viewers see only the beginning of the key.').waitFor();

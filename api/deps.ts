@@ -10,10 +10,12 @@ import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Tenancy, TenantScope } from '#common/stores/tenancy.ts';
 import type { AnalyticsParts } from './analytics/deps.ts';
+import type { Interval } from './analytics/period.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
 import type { LiveFeed } from './live/live-feed.ts';
 import type { MailParts } from './owed-mail.ts';
+import type { SharedPageVisits } from './shared-pages/visits.ts';
 import type { UrlRule } from './webhooks/url-rule.ts';
 
 /** A link and its number of clicks. */
@@ -29,6 +31,20 @@ export const RANKED_LINKS_MAX = 10_000;
 export const linkFigures = ['clicks', 'installs'] as const;
 export type LinkFigure = (typeof linkFigures)[number];
 export type LinkCounts = Readonly<Partial<Record<LinkFigure, number>>>;
+
+/** What a shared page is about. */
+export interface SharedSubject {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly link_id: string | null;
+  readonly campaign: string | null;
+  readonly shows_revenue: boolean;
+}
+
+export interface SharedPeriod {
+  readonly interval?: Interval;
+  readonly timezone?: string;
+}
 
 export interface ApiDeps {
   /** The whole database, for accounts. Tenants' data is accessed through `tenancy`. */
@@ -64,5 +80,8 @@ export interface ApiDeps {
   readonly shortUrl: ShortUrl;
   /** Without a slash at its end. */
   readonly dashboardUrl: string;
+  readonly sharedPages: SharedPageVisits;
+  /** Figures of a shared page; null if its link was deleted. They are read from another store. */
+  readonly sharedFigures: (subject: SharedSubject, period: SharedPeriod) => Promise<object | null | Rejection>;
   readonly webhooks: { readonly refuseUrl: UrlRule; readonly encryption: Encryption };
 }

@@ -23,6 +23,7 @@ import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
 import { auditTrail } from './audit-trail.ts';
 import { authParts } from './auth/parts.ts';
+import { PasswordCheck } from './auth/password.ts';
 import { rankByClicks } from './click-ranking.ts';
 import type { ApiDeps } from './deps.ts';
 import type { About } from './docs/openapi.ts';
@@ -36,6 +37,8 @@ import { type SmtpOptions, smtpSender } from './mail/smtp.ts';
 import { smtpSettings } from './mail/smtp-settings.ts';
 import { Outbox } from './outbox.ts';
 import { apiRoutes } from './routes.ts';
+import { sharedFigures } from './shared-figures.ts';
+import { SharedPageVisits } from './shared-pages/visits.ts';
 import { urlRuleWith } from './webhooks/url-rule.ts';
 
 export interface ApiClients {
@@ -66,6 +69,9 @@ export interface ApiParts {
 
 /** Limits of one query of the dashboard. */
 export const readLimits = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_000, resultRowsMax: 1_000_000 } as const;
+
+/** For passwords of shared pages: those of logins do not wait for them. */
+const visitorPasswords = { runningMax: 1, perKeyMax: 1, waitingMax: 8, keysMax: 64 };
 
 /** @throws if SECRET_KEY or an OAuth setting is unusable. */
 export function apiParts(
@@ -116,6 +122,8 @@ export function apiParts(
     hosts: hostRules(config),
     shortUrl: shortUrlWith(config),
     dashboardUrl: aboutApi(config).serverUrl.replace(/\/v1$/, ''),
+    sharedPages: new SharedPageVisits(limiter, secrets, new PasswordCheck(visitorPasswords)),
+    sharedFigures: (subject, period) => sharedFigures(deps, subject, period),
     webhooks: { refuseUrl: urlRuleWith(config), encryption },
   };
   const deliverChanges = () => outbox.tell();

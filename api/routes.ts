@@ -15,6 +15,7 @@ import { meRoutes } from './me/read.ts';
 import { memberRoutes } from './members/list.ts';
 import { organizationRoutes } from './organizations/update.ts';
 import { orphanVisitRoutes } from './orphan-visits/list.ts';
+import { sharedPageRoutes } from './shared-pages/routes.ts';
 import { viewRoutes } from './views/routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
@@ -35,6 +36,7 @@ export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...analyticsRoutes,
   ...costRoutes,
   ...viewRoutes,
+  ...sharedPageRoutes,
   ...liveRoutes,
   ...webhookRoutes,
 ];

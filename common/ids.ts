@@ -20,7 +20,8 @@ export type IdPrefix =
   | 'inv'
   | 'imp'
   | 'eml'
-  | 'rst';
+  | 'rst'
+  | 'shp';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const digitOf = new Map([...alphabet].map((character, value) => [character, value]));

@@ -10,6 +10,10 @@ interface Sent<N extends Name> {
   readonly params?: Operations[N]['params'];
   readonly query?: Operations[N]['query'];
   readonly body?: Operations[N]['body'];
+  /** Sent as it is, instead of a JSON body. */
+  readonly file?: Blob;
+  /** Without the session. */
+  readonly isAnonymous?: true;
 }
 
 /** An error answer of the API; `status` 0 if no answer came. */
@@ -36,18 +40,19 @@ const timeoutMs = 35_000;
 /** @throws ApiFailure for every answer but a success. */
 export async function call<N extends Name>(name: N, sent: Sent<N> = {}): Promise<Answer<N>> {
   const [method = 'GET', path = ''] = name.split(' ');
-  const { body } = sent;
+  const { body, file } = sent;
+  const type = file ? 'text/csv' : body === undefined ? null : 'application/json';
   let response: Response;
   try {
     response = await fetch(urlOf(path, sent.params, sent.query), {
       method,
-      credentials: 'same-origin',
+      credentials: sent.isAnonymous ? 'omit' : 'same-origin',
       signal: AbortSignal.timeout(timeoutMs),
       headers: {
         'X-Signpost-Session': '1',
-        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...(type === null ? {} : { 'Content-Type': type }),
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(type === null ? {} : { body: file ?? JSON.stringify(body) }),
     });
   } catch {
     throw new ApiFailure(0, '');

@@ -585,6 +585,25 @@ CREATE TABLE public.server_keys (
   CONSTRAINT server_keys_scopes_check CHECK ((cardinality(scopes) > 0))
 );
 
+CREATE TABLE public.shared_pages (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  link_id text,
+  campaign text,
+  name text NOT NULL,
+  token_hash bytea NOT NULL,
+  password_hash text,
+  shows_revenue boolean NOT NULL,
+  created_by text,
+  created_at timestamp with time zone NOT NULL,
+  expires_at timestamp with time zone,
+  CONSTRAINT shared_pages_check CHECK (((link_id IS NULL) <> (campaign IS NULL))),
+  CONSTRAINT shared_pages_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
+  CONSTRAINT shared_pages_link_id_fkey FOREIGN KEY (link_id) REFERENCES links(id) ON DELETE CASCADE,
+  CONSTRAINT shared_pages_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT shared_pages_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE public.user_identities (
   provider text NOT NULL,
   subject text NOT NULL,
@@ -820,6 +839,14 @@ CREATE INDEX server_keys_creator ON public.server_keys USING btree (created_by);
 CREATE UNIQUE INDEX server_keys_hash_key ON public.server_keys USING btree (key_hash);
 
 CREATE INDEX server_keys_organization ON public.server_keys USING btree (organization_id, created_at);
+
+CREATE INDEX shared_pages_creator ON public.shared_pages USING btree (created_by) WHERE (created_by IS NOT NULL);
+
+CREATE INDEX shared_pages_link ON public.shared_pages USING btree (link_id) WHERE (link_id IS NOT NULL);
+
+CREATE INDEX shared_pages_organization ON public.shared_pages USING btree (organization_id, created_at DESC, id DESC);
+
+CREATE UNIQUE INDEX shared_pages_token_hash_key ON public.shared_pages USING btree (token_hash);
 
 CREATE UNIQUE INDEX user_identities_user_key ON public.user_identities USING btree (user_id, provider);
 
@@ -1511,6 +1538,8 @@ ALTER TABLE public.saved_views ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.server_keys ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.shared_pages ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.webhook_attempts ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.webhook_endpoints ENABLE ROW LEVEL SECURITY;
@@ -1566,6 +1595,8 @@ CREATE POLICY tenant ON public.orphan_visits FOR ALL TO signpost_api USING ((org
 CREATE POLICY tenant ON public.saved_views FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY tenant ON public.server_keys FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY tenant ON public.shared_pages FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.webhook_attempts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (EXISTS ( SELECT
    FROM webhook_endpoints e

@@ -92,6 +92,7 @@ export async function deleteOrganization(
     if (gone === 0) return refused(`there is no organization ${organization}`);
     await queries.execute('DELETE FROM memberships WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM server_keys WHERE organization_id = $1', [found.id]);
+    await queries.execute('DELETE FROM shared_pages WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM saved_views WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM campaign_costs WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM webhook_endpoints WHERE organization_id = $1', [found.id]);

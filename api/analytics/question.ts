@@ -77,6 +77,8 @@ export async function finishQuestion(
     readonly filters: Filters;
     readonly organization_ids: readonly string[];
     readonly visible: VisibleLinks;
+    /** Whose place in the queue is used; default: the first organization's. */
+    readonly queueKey?: string;
   },
 ): Promise<AnalyticsQuestion | Rejection> {
   const { caller, query, organization_ids, visible } = known;
@@ -86,7 +88,7 @@ export async function finishQuestion(
   const filters = filtersWithin(caller, { ...known.filters, ...(tagged ? { tag: tagged } : {}) });
   const include_bots = query.include_bots === true;
   // A caller without an organization has a queue of their own.
-  const queries = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
+  const queries = new QueryRunner(deps.analytics, known.queueKey ?? organization_ids[0] ?? caller.user_id);
   const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
   const period = await periodOf(query, deps.clock(), async () => {
     const rows = await queries.rows<{ first_ms: number }>(firstDay(bare));

@@ -90,10 +90,13 @@ export class LoginThrottle {
     this.#know = options.redis.script(knowScript);
   }
 
-  /** @returns the seconds to wait if it is too early for another attempt. @throws if Redis is unavailable. */
-  async begin(email: string, ip: string): Promise<LoginAttemptPass | { readonly retryAfterSeconds: number }> {
+  /**
+   * @param name of the account, an e-mail address; or the id of something else that has a password.
+   * @returns the seconds to wait if it is too early for another attempt. @throws if Redis is unavailable.
+   */
+  async begin(name: string, ip: string): Promise<LoginAttemptPass | { readonly retryAfterSeconds: number }> {
     const { clock, freeAttempts } = this.#options;
-    const account = this.#nameOf(plainEmail(email));
+    const account = this.#nameOf(plainEmail(name));
     const network = this.#nameOf(limitNetworks(ip).at(-1)?.subject ?? ip);
     const keys = [`login:failed:${account}`, `login:failed:${account}:${network}`, `login:known:${account}`] as const;
     const nowMs = clock();

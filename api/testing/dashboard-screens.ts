@@ -197,6 +197,33 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'share',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links/${shop.linkIds[0]}`);
+        await page.getByRole('button', { name: 'Share' }).click();
+        await page.getByText('For Mina').waitFor();
+      },
+    },
+    {
+      name: 'shared',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/shared#${shop.sharedToken}`);
+        await page.locator('.ranks li').nth(3).waitFor();
+      },
+    },
+    {
+      name: 'shared-locked',
+      isLong: false,
+      open: async (page, origin) => {
+        // Another fragment of the same page would not load it.
+        await page.goto('about:blank');
+        await page.goto(`${origin}/shared#${shop.lockedToken}`);
+        await page.getByLabel('Password').waitFor();
+      },
+    },
+    {
       name: 'webhooks',
       isLong: true,
       open: async (page, origin) => {

@@ -141,6 +141,9 @@ const titles = [
 export interface Shop {
   readonly appId: string;
   readonly webhookId: string;
+  /** The part behind # of the address of a shared page, and of one with a password. */
+  readonly sharedToken: string;
+  readonly lockedToken: string;
   readonly linkIds: readonly string[];
   /** The secret of an open invitation. */
   readonly invitation: string;
@@ -179,6 +182,10 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
     colleague.user_id,
   ]);
   const webhookId = await openWebhooks(api, owner);
+  const share = async (more: object) =>
+    (await owner.call('POST', '/shared-pages', { link_id: linkIds[0], ...more })).body.token;
+  const sharedToken = await share({ expires_at: new Date(Date.now() + 30 * DAY_MS).toISOString() });
+  const lockedToken = await share({ name: 'For Mina', password: 'open sesame' });
   await storeAudits(api);
   const place = { organization_id: owner.organization_id, app_id: app.body.id };
   const random = new SeededRandom(7);
@@ -186,7 +193,7 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   await storeRecords(api.clickhouse, all, owner.user_id.slice(-12));
   await storeMatches(api, place, linkIds);
   const invited = await owner.call('POST', '/invitations', { email: 'grace@example.com', role: 'member' });
-  return { appId: app.body.id, webhookId, linkIds, invitation: invited.body.token };
+  return { appId: app.body.id, webhookId, sharedToken, lockedToken, linkIds, invitation: invited.body.token };
 }
 
 /** One with attempts of each kind, one that is disabled. */

@@ -15,14 +15,15 @@ import { FilterChips, PeriodBar } from '#dashboard/parts/period-bar.tsx';
 import { Ranks } from '#dashboard/parts/ranks.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
+import { pointsOf } from '#dashboard/points.ts';
 import { refreshMs } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { LinkForm } from './link-form.tsx';
 import { qrOf } from './link-ready.tsx';
 import { LinkState } from './link-table.tsx';
-import { pointsOf } from './overview-chart.tsx';
 import { WhoSeesWhat } from './who-sees-what.tsx';
 
+const Share = screen(async () => ({ default: (await import('./share.tsx')).Share }));
 /** With the drawing of codes, which few visits need. */
 const QrDesigner = screen(async () => ({ default: (await import('./qr-designer.tsx')).QrDesigner }));
 
@@ -208,7 +209,7 @@ function Details({ link }: { readonly link: Link }) {
 
 function Actions({ link }: { readonly link: Link }) {
   const canWrite = useCanWrite();
-  const [open, setOpen] = useState<'' | 'edit' | 'delete'>('');
+  const [open, setOpen] = useState<'' | 'edit' | 'share' | 'delete'>('');
   const [, go] = useLocation();
   const client = useQueryClient();
   const archive = useMutation({
@@ -235,6 +236,9 @@ function Actions({ link }: { readonly link: Link }) {
       <button type="button" onClick={() => setOpen('edit')}>
         {t('edit')}
       </button>
+      <button type="button" onClick={() => setOpen('share')}>
+        {t('share.button')}
+      </button>
       <button type="button" disabled={archive.isPending} onClick={() => archive.mutate()}>
         {t(link.archived ? 'link.restore' : 'link.archive')}
       </button>
@@ -242,6 +246,11 @@ function Actions({ link }: { readonly link: Link }) {
         {t('delete')}
       </button>
       {open === 'edit' ? <LinkForm link={link} onClose={() => setOpen('')} /> : null}
+      {open === 'share' ? (
+        <Suspense fallback={null}>
+          <Share link={link} onClose={() => setOpen('')} />
+        </Suspense>
+      ) : null}
       {open === 'delete' ? (
         <Confirm
           title={t('link.delete_title')}

@@ -2,10 +2,11 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress, type View } from '#dashboard/address.ts';
 import { type Answer, call, type Query } from '#dashboard/api.ts';
-import { changeText, date } from '#dashboard/format.ts';
-import { axisFigure, type Figures, figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
+import { changeText } from '#dashboard/format.ts';
+import { axisFigure, figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
 import { Chart, type Point } from '#dashboard/parts/chart.tsx';
 import { Loading } from '#dashboard/parts/feedback.tsx';
+import { pointsOf } from '#dashboard/points.ts';
 import { refreshMs } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 
@@ -112,29 +113,6 @@ function PointTable(props: {
       </table>
     </section>
   );
-}
-
-const styles: Readonly<Record<string, Intl.DateTimeFormatOptions>> = {
-  hour: { weekday: 'short', hour: 'numeric', minute: '2-digit' },
-  day: { month: 'short', day: 'numeric' },
-  week: { month: 'short', day: 'numeric' },
-  month: { month: 'short', year: 'numeric' },
-};
-
-export function pointsOf(
-  {
-    data,
-    granularity,
-    timezone,
-  }: Pick<Page, 'granularity' | 'timezone'> & { readonly data: readonly (Figures & { readonly start: string })[] },
-  metric: MetricName,
-  currency: string,
-): Point[] {
-  const style = styles[granularity] ?? {};
-  return data.map((bucket) => ({
-    label: date(bucket.start, timezone, style),
-    value: figureOf(bucket, metric, currency),
-  }));
 }
 
 /** What the chart says, in one sentence. */

@@ -235,6 +235,10 @@ test('every operation succeeds as described', async () => {
   for (const path of ['/views', `/views/${view['id']}`]) await expectStatus(200, 'GET', path);
   await expectStatus(200, 'PATCH', `/views/${view['id']}`, { body: { name: 'Renamed' } });
   await expectStatus(200, 'DELETE', `/views/${view['id']}`);
+  const shared = await expectStatus(201, 'POST', '/shared-pages', { body: { link_id: link['id'] } });
+  await expectStatus(200, 'GET', '/shared-pages?limit=1');
+  await expectStatus(200, 'POST', '/shared-figures', { body: { token: shared['token'] }, credential: 'none' });
+  await expectStatus(200, 'DELETE', `/shared-pages/${shared['id']}`);
   const cost = { campaign: 'c', day: '2026-11-20', amount: '1.5', currency: 'EUR' };
   await expectStatus(200, 'POST', '/costs', { body: { costs: [cost] } });
   await expectStatus(200, 'GET', '/costs?campaign=c');

@@ -203,6 +203,14 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /views/{view_id}', statuses: read() },
   { endpoint: 'PATCH /views/{view_id}', statuses: write(), body: () => ({ name: 'Renamed' }) },
   { endpoint: 'DELETE /views/{view_id}', statuses: write() },
+  { endpoint: 'GET /shared-pages', statuses: read(), query: 'organization_id={organization}' },
+  {
+    endpoint: 'POST /shared-pages',
+    statuses: write(201),
+    body: () => ({ campaign: 'spring', organization_id: organization }),
+  },
+  { endpoint: 'DELETE /shared-pages/{page_id}', statuses: write() },
+  { endpoint: 'POST /shared-figures', statuses: open(404), body: () => ({ token: 'unknown' }) },
   { endpoint: 'GET /analytics/match-quality', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /trust', statuses: own(200) },
   { endpoint: 'GET /matches', statuses: read(), query: 'app_id={app}' },
@@ -327,6 +335,10 @@ async function pathOf(row: Row): Promise<string> {
   if (path.includes('{view_id}')) {
     const wanted = { name: 'Fresh', query: {}, organization_id: organization };
     path = path.replace('{view_id}', (await make<{ id: string }>('/views', wanted, headers.owner)).id);
+  }
+  if (path.includes('{page_id}')) {
+    const wanted = { campaign: 'spring', organization_id: organization };
+    path = path.replace('{page_id}', (await make<{ id: string }>('/shared-pages', wanted, headers.owner)).id);
   }
   path = path.replace('{match_id}', matchId).replace('{app_id}', app.id).replace('{external_id}', `fresh-${made++}`);
   path = path.replace('{user_id}', 'usr_unknown').replace('{invitation_id}', 'inv_unknown');

@@ -1,0 +1,131 @@
+import { Type } from 'typebox';
+import { absent, chooseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
+import { route } from '#api/route.ts';
+import { DAY_MS } from '#common/durations.ts';
+import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
+import { isStorableTime } from '#common/storable-time.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
+import {
+  newPageToken,
+  type SharedPageRow,
+  sharedPageAnswer,
+  sharedPageColumns,
+  sharedPageExample,
+  sharedPageFields,
+  tokenExample,
+} from './shared-page.ts';
+
+/** Of one organization. */
+const PAGES_MAX = 200;
+/** Expired pages are listed for this long. */
+const KEPT_MS = 30 * DAY_MS;
+const BUSY_SECONDS = 2;
+
+const purge = 'DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND expires_at < $2';
+const insertion = `
+  INSERT INTO shared_pages (id, organization_id, link_id, campaign, name, token_hash, password_hash, shows_revenue, created_by, created_at, expires_at)
+  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM unnest($1::text[]) AS o (id)
+   WHERE (SELECT count(*) FROM shared_pages p WHERE p.organization_id = o.id) < ${PAGES_MAX}
+  RETURNING ${sharedPageColumns}`;
+
+interface Subject {
+  readonly organization_id: string;
+  /** What the page is called unless it is given a name. */
+  readonly name: string;
+}
+
+export const createSharedPage = route({
+  method: 'POST',
+  path: '/shared-pages',
+  operationId: 'createSharedPage',
+  caller: 'user',
+  scope: null,
+  limit: 'general',
+  tag: 'Shared pages',
+  summary: 'Share the figures of a link or campaign',
+  description:
+    'Makes a page that anyone can read who has its address, without a login. The answer has the address, once. The page shows figures of this link or campaign and nothing else.',
+  body: Type.Object(
+    {
+      link_id: Type.Optional(Type.String({ description: 'Either this or campaign.' })),
+      campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+      organization_id: Type.Optional(
+        Type.String({
+          description: 'Of the campaign. Optional for a user who belongs to exactly one organization.',
+        }),
+      ),
+      name: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 100,
+          pattern: '\\S',
+          description: 'Default: the title or short code of the link, or the campaign.',
+        }),
+      ),
+      password: Type.Optional(Type.String({ minLength: 8, maxLength: 1024 })),
+      shows_revenue: Type.Optional(Type.Boolean({ description: 'Default: false.' })),
+      expires_at: Type.Optional(Type.String({ format: 'date-time', description: 'Default: never.' })),
+    },
+    { additionalProperties: false, title: 'NewSharedPage' },
+  ),
+  bodyExample: { link_id: sharedPageExample.link_id, expires_at: sharedPageExample.expires_at },
+  answers: {
+    201: {
+      description: 'The new page.',
+      schema: Type.Object(
+        {
+          ...sharedPageFields,
+          token: Type.String({ description: 'For POST /shared-figures. Shown once.' }),
+          url: Type.String({ description: 'The address of the page. Shown once.' }),
+        },
+        { title: 'CreatedSharedPage' },
+      ),
+      example: {
+        ...sharedPageExample,
+        token: tokenExample,
+        url: `https://links.example.com/shared#${tokenExample}`,
+      },
+    },
+  },
+  async handle({ db, tenancy, clock, dashboardUrl, sharedPages }, { caller, body, ip }) {
+    const { link_id, campaign, password, expires_at, shows_revenue = false } = body;
+    if ((link_id === undefined) === (campaign === undefined)) {
+      return invalid('body', 'must have either link_id or campaign');
+    }
+    const nowMs = clock();
+    if (expires_at !== undefined && !(isStorableTime(expires_at) && Date.parse(expires_at) > nowMs)) {
+      return invalid('expires_at', 'must be in the future');
+    }
+    const subject =
+      link_id === undefined
+        ? await chooseOrganization(db, caller, body.organization_id).then((found) =>
+            found instanceof Rejection ? found : { organization_id: found, name: campaign ?? '' },
+          )
+        : await tenancy.within(tenantOf(caller), (tenant) => linkOf(tenant, link_id));
+    if (subject instanceof Rejection) return subject;
+    const denied = refuseWrite(caller, subject.organization_id);
+    if (denied) return denied;
+    const passwordHash = password === undefined ? null : await sharedPages.passwords.hash(password, ip);
+    if (password !== undefined && passwordHash === null) return rateLimited(BUSY_SECONDS);
+    const { token, hash } = newPageToken();
+    const row = await tenancy.within(tenantOf(caller, [subject.organization_id]), async (tenant) => {
+      await tenant.query(purge, [new Date(nowMs - KEPT_MS)]);
+      const name = (body.name ?? subject.name).trim().slice(0, 100);
+      const times = [new Date(nowMs), expires_at === undefined ? null : new Date(expires_at)];
+      const about = [link_id ?? null, campaign ?? null, name, hash, passwordHash, shows_revenue, caller.user_id];
+      const [made] = await tenant.query<SharedPageRow>(insertion, [newId('shp', nowMs), ...about, ...times]);
+      return made;
+    });
+    if (!row) return invalid('body', `the organization has ${PAGES_MAX} shared pages already: delete one first`);
+    const answer = { ...sharedPageAnswer(row), token, url: `${dashboardUrl}/shared#${token}` };
+    return { status: 201, body: answer, changed: { organization_id: row.organization_id, target_id: row.id } };
+  },
+});
+
+async function linkOf(tenant: TenantQueries, id: string): Promise<Subject | Rejection> {
+  const sql = `SELECT organization_id, coalesce(title, short_code) AS name FROM links
+    WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
+  const [link] = await tenant.query<Subject>(sql, [id]);
+  return link ?? absent(tenant, 'link', id);
+}
