@@ -416,13 +416,64 @@ test('a disabled webhook says why, its secret is rotated, and it is edited, enab
   await browser.close();
 });
 
+test('a file with columns of its own is checked row by row, imported, and taken back', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const app = (await person.call('POST', '/apps', { name: 'Import' })).body;
+  await person.call('POST', '/links', { app_id: app.id, path: '/x', short_code: 'taken' });
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await nav(page, 'Integrations').click();
+  await page.getByRole('link', { name: 'Imports' }).click();
+  await page.getByText('No imports yet').waitFor();
+  await page.getByRole('button', { name: 'New import' }).click();
+  const text =
+    'Kürzel;Wohin\nspring;https://www.example.com/a\nsummer;https://www.example.com/b\ntaken;https://www.example.com/c\nbad;nowhere\n';
+  await page.getByLabel('File', { exact: true }).setInputFiles({ name: 'l.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
+  await page.getByText('Columns of the file').click();
+  await page.getByLabel('Code', { exact: true }).selectOption('Kürzel');
+  await page.getByLabel('Destination').selectOption('Wohin');
+  await page.getByRole('button', { name: 'Check the file' }).click();
+  await page.getByRole('heading', { name: 'Plain CSV' }).waitFor();
+  const state = (text: string) =>
+    expect
+      .poll(async () => {
+        await stage.api.imports.work();
+        return await page.getByText(text, { exact: true }).count();
+      })
+      .toBeGreaterThan(0);
+  await state('waits for you');
+  const shown = (name: string) => page.getByLabel(name, { exact: true }).textContent();
+  expect([await shown('New'), await shown('Conflict'), await shown('Not supported')]).toEqual(['2', '1', '1']);
+  await page.getByLabel('Outcome').selectOption({ label: 'Not supported' });
+  await page.getByRole('cell', { name: /destination: / }).waitFor();
+  await expect.poll(() => page.getByRole('row').count()).toBe(2);
+  await page.getByRole('button', { name: 'Import 2 links' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Import 2 links' }).click();
+  await state('imported');
+  await page.getByText('Links created: 2').waitFor();
+  const codes = async () =>
+    (await person.call('GET', '/links')).body.data.map((link: { short_code: string }) => link.short_code);
+  expect((await codes()).sort()).toEqual(['spring', 'summer', 'taken']);
+  await page.getByRole('button', { name: 'Take back' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Take back' }).click();
+  await state('taken back');
+  expect(await codes()).toEqual(['taken']);
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('No imports yet').waitFor();
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
 test('figures of a link are shared by a secret address with a password, and a revoked page shows nothing', async (context) => {
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   await page.goto(`${stage.origin}/links/${shop.linkIds[0]}`);
   await page.getByRole('button', { name: 'Share' }).click();
   const drawer = page.getByRole('dialog', { name: 'Share figures' });
-  await drawer.getByLabel('Name').fill('For Mina');
+  await drawer.getByLabel('Name').fill('For Paul');
   await drawer.getByLabel('Password').fill('open sesame');
   await drawer.getByRole('button', { name: 'Create page' }).click();
   const address = new URL((await drawer.getByText(/\/shared#/).textContent()) ?? '');
@@ -435,14 +486,14 @@ test('figures of a link are shared by a secret address with a password, and a re
   await visitor.page.getByText('The password is wrong.').waitFor();
   await visitor.page.getByLabel('Password').fill('open sesame');
   await visitor.page.keyboard.press('Enter');
-  await visitor.page.getByRole('heading', { name: 'For Mina' }).waitFor();
+  await visitor.page.getByRole('heading', { name: 'For Paul' }).waitFor();
   const { body } = await owner.call('GET', `/links/${shop.linkIds[0]}/stats?interval=7d&timezone=Europe/Berlin`);
-  await visitor.page.getByLabel('Period').selectOption({ label: 'Last 7 days' });
+  await visitor.page.getByLabel('Period', { exact: true }).selectOption({ label: 'Last 7 days' });
   const shown = body.totals.clicks.toLocaleString('en-GB');
   await expect.poll(() => visitor.page.getByLabel('Clicks', { exact: true }).textContent()).toBe(shown);
   expect(await visitor.page.getByText('Revenue').count()).toBe(0);
   expect(await visitor.context.cookies()).toEqual([]);
-  await drawer.getByRole('button', { name: 'Revoke For Mina' }).click();
+  await drawer.getByRole('button', { name: 'Revoke For Paul' }).click();
   await page.getByText('The page was revoked.').waitFor();
   await visitor.page.reload();
   await visitor.page.getByRole('heading', { name: 'There is no such page' }).waitFor();

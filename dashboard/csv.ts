@@ -15,6 +15,19 @@ function cellOf(value: string | number): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
+/** The names of the columns, from the beginning of a file with commas, semicolons or tabs. */
+export function headerOf(text: string): string[] {
+  const line = /^\ufeff?((?:"(?:[^"]|"")*"|[^"\r\n])*)/.exec(text)?.[1] ?? '';
+  const bare = line.replaceAll(/"(?:[^"]|"")*"/g, '');
+  const count = (mark: string) => bare.split(mark).length;
+  const mark = [',', ';', '\t'].reduce((best, one) => (count(one) > count(best) ? one : best));
+  const cells = line.match(new RegExp(`(?:^|${mark})(?:"(?:[^"]|"")*"|[^${mark}]*)`, 'g')) ?? [];
+  return cells.map((cell, at) => {
+    const value = at === 0 ? cell : cell.slice(1);
+    return (value.startsWith('"') ? value.slice(1, -1).replaceAll('""', '"') : value).trim();
+  });
+}
+
 export function download(content: Blob, name: string): void {
   const url = URL.createObjectURL(content);
   const link = document.createElement('a');

@@ -107,7 +107,7 @@ test.each([
 ])('a visit that tries to choose what is shown is refused: %o', async (more) => {
   const page = await share({ link_id: first });
   const { status, body } = await visit({ token: page.token, ...more });
-  expect([status, body.error.code]).toEqual([400, 'INVALID_REQUEST']);
+  expect([status, body.error.code]).toEqual([400, 'VALIDATION_ERROR']);
 });
 
 test('a token is no login: it opens no other endpoint, and no login opens a page without its token', async () => {

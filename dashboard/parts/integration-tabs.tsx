@@ -1,7 +1,10 @@
 import { Link, useLocation } from 'wouter';
 import { type TextKey, t } from '#dashboard/texts/text.ts';
 
-const places: readonly (readonly [path: string, text: TextKey])[] = [['/integrations', 'hooks.title']];
+const places: readonly (readonly [path: string, text: TextKey])[] = [
+  ['/integrations', 'hooks.title'],
+  ['/integrations/imports', 'imports.title'],
+];
 
 /** What goes out of the installation, and what comes into it. */
 export function IntegrationTabs() {

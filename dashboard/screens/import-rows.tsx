@@ -1,0 +1,107 @@
+/** The report of an import by row, with what prevents each. */
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'wouter';
+import { type Answer, call } from '#dashboard/api.ts';
+import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { Choice } from '#dashboard/parts/fields.tsx';
+import type { Import } from '#dashboard/queries.ts';
+import { t } from '#dashboard/texts/text.ts';
+
+type Row = Answer<'GET /imports/{import_id}/rows'>['data'][number];
+
+const pageSize = 100;
+const outcomes = ['new', 'same', 'conflict', 'unsupported'] as const;
+type Outcome = (typeof outcomes)[number];
+const tones: Readonly<Record<Outcome, string>> = { new: 'good', same: '', conflict: 'warn', unsupported: 'bad' };
+
+export function ImportRows({ id, state }: Pick<Import, 'id' | 'state'>) {
+  const [outcome, setOutcome] = useState<Outcome | ''>('');
+  const rows = useInfiniteQuery({
+    queryKey: ['import-rows', id, state, outcome],
+    queryFn: ({ pageParam }) =>
+      call('GET /imports/{import_id}/rows', {
+        params: { import_id: id },
+        query: { limit: pageSize, cursor: pageParam, ...(outcome === '' ? {} : { outcome }) },
+      }),
+    initialPageParam: '',
+    getNextPageParam: (last) => last.next_cursor,
+  });
+  const list = rows.data?.pages.flatMap(({ data }) => data) ?? [];
+  return (
+    <section className="card">
+      <header>
+        <h2>{t('imports.by_row')}</h2>
+        <span className="push">
+          <Choice
+            label={t('hooks.outcome')}
+            isLabelHidden
+            value={outcome}
+            options={[
+              ['', t('imports.all_rows')] as const,
+              ...outcomes.map((one) => [one, t(`imports.outcome.${one}`)] as const),
+            ]}
+            onChange={setOutcome}
+          />
+        </span>
+      </header>
+      {rows.isError && !rows.data ? <Failure error={rows.error} retry={() => void rows.refetch()} /> : null}
+      {rows.isPending ? <Loading /> : null}
+      {rows.data && list.length === 0 ? <p className="inside muted">{t('imports.no_rows')}</p> : null}
+      {list.length > 0 ? <RowTable rows={list} /> : null}
+      {rows.hasNextPage ? (
+        <div className="pager">
+          <button
+            type="button"
+            className="push"
+            disabled={rows.isFetchingNextPage}
+            onClick={() => void rows.fetchNextPage()}
+          >
+            {t('imports.more')}
+          </button>
+        </div>
+      ) : null}
+    </section>
+  );
+}
+
+function RowTable({ rows }: { readonly rows: readonly Row[] }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
+    <section className="scroll" tabIndex={0} aria-label={t('imports.by_row')}>
+      <table>
+        <thead>
+          <tr>
+            <th className="num">{t('imports.line')}</th>
+            <th>{t('imports.codes')}</th>
+            <th>{t('hooks.outcome')}</th>
+            <th className="hide-narrow">{t('imports.why')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.number}>
+              <td className="num muted">{row.line}</td>
+              <td>
+                {row.link_id ? (
+                  <Link href={`/links/${row.link_id}`}>{row.codes.join(', ') || row.link_id}</Link>
+                ) : (
+                  row.codes.join(', ')
+                )}
+              </td>
+              <td>
+                <span className="row wrap">
+                  <span className={`tag ${tones[row.outcome]}`}>{t(`imports.outcome.${row.outcome}`)}</span>
+                  {row.result ? <span className="tag">{t(`imports.row.${row.result}`)}</span> : null}
+                </span>
+              </td>
+              <td className="hide-narrow muted prose">
+                {row.field && row.message ? `${row.field}: ${row.message}` : row.message}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
