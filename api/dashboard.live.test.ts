@@ -430,7 +430,9 @@ test('a file with columns of its own is checked row by row, imported, and taken 
   await page.getByRole('button', { name: 'New import' }).click();
   const text =
     'Kürzel;Wohin\nspring;https://www.example.com/a\nsummer;https://www.example.com/b\ntaken;https://www.example.com/c\nbad;nowhere\n';
-  await page.getByLabel('File', { exact: true }).setInputFiles({ name: 'l.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
+  await page
+    .getByLabel('File', { exact: true })
+    .setInputFiles({ name: 'l.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
   await page.getByText('Columns of the file').click();
   await page.getByLabel('Code', { exact: true }).selectOption('Kürzel');
   await page.getByLabel('Destination').selectOption('Wohin');
@@ -465,6 +467,40 @@ test('a file with columns of its own is checked row by row, imported, and taken 
   await page.getByText('No imports yet').waitFor();
   expect(faults).toEqual([]);
   await browser.close();
+});
+
+test('a link’s page shows owners what was changed, and lists of links, apps, members and matches are saved as files', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  const id = shop.linkIds[6] ?? '';
+  await owner.call('PATCH', `/links/${id}`, { title: 'Loyalty programme', campaign: 'newsletter' });
+  await page.goto(`${stage.origin}/links/${id}`);
+  const history = page.getByRole('region', { name: 'History' });
+  await expect.poll(() => history.getByRole('row').count()).toBe(3);
+  expect(await history.getByRole('row').nth(1).textContent()).toMatch(/changedtitlecampaign$/);
+  expect(await history.getByRole('row').nth(2).textContent()).toMatch(/created/);
+  const saved = async (path: string, name: string) => {
+    await page.goto(`${stage.origin}${path}`);
+    const waits = page.waitForEvent('download');
+    await page.getByRole('button', { name: `Save ${name} as CSV` }).click();
+    return readFileSync(await (await waits).path(), 'utf8')
+      .trimEnd()
+      .split('\r\n');
+  };
+  const links = await saved('/links?search=sale', 'Links');
+  expect(links.map((line) => line.split(',')[1])).toEqual(['title', 'Spring sale']);
+  expect((await saved('/apps', 'Apps')).map((line) => line.split(',')[0]).sort()).toContain('Travel guide');
+  expect((await saved('/members', 'Members')).some((line) => line.includes(owner.email))).toBe(true);
+  expect((await saved('/debugger?outcome=low_confidence', 'Matches'))[1]).toMatch(/,low_confidence,/);
+  expect(faults).toEqual([]);
+  await browser.close();
+  const member = await stage.loggedIn(await stage.person('member', owner.organization_id));
+  await member.page.goto(`${stage.origin}/links/${id}`);
+  await member.page.getByText('Android phone').waitFor();
+  expect(await member.page.getByRole('region', { name: 'History' }).count()).toBe(0);
+  await member.context.close();
 });
 
 test('figures of a link are shared by a secret address with a password, and a revoked page shows nothing', async (context) => {

@@ -224,6 +224,35 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'imports',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/imports`);
+        await page.getByRole('link', { name: 'Bitly' }).waitFor();
+      },
+    },
+    {
+      name: 'import',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/imports/${shop.importId}`);
+        await page.getByRole('row').nth(8).waitFor();
+      },
+    },
+    {
+      name: 'new-import',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/imports?new=1`);
+        const buffer = Buffer.from('Slug;Target;Created on\na;https://www.example.com/a;2025-01-02\n');
+        await page
+          .getByLabel('File', { exact: true })
+          .setInputFiles({ name: 'links.csv', mimeType: 'text/csv', buffer });
+        await page.getByText('Columns of the file').click();
+        await page.getByLabel('Code', { exact: true }).selectOption('Slug');
+      },
+    },
+    {
       name: 'webhooks',
       isLong: true,
       open: async (page, origin) => {

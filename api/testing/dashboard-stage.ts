@@ -144,6 +144,8 @@ export interface Shop {
   /** The part behind # of the address of a shared page, and of one with a password. */
   readonly sharedToken: string;
   readonly lockedToken: string;
+  /** Of a file that waits to be confirmed. */
+  readonly importId: string;
   readonly linkIds: readonly string[];
   /** The secret of an open invitation. */
   readonly invitation: string;
@@ -186,6 +188,7 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
     (await owner.call('POST', '/shared-pages', { link_id: linkIds[0], ...more })).body.token;
   const sharedToken = await share({ expires_at: new Date(Date.now() + 30 * DAY_MS).toISOString() });
   const lockedToken = await share({ name: 'For Mina', password: 'open sesame' });
+  const importId = await openImport(api, owner, app.body.id);
   await storeAudits(api);
   const place = { organization_id: owner.organization_id, app_id: app.body.id };
   const random = new SeededRandom(7);
@@ -193,7 +196,7 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   await storeRecords(api.clickhouse, all, owner.user_id.slice(-12));
   await storeMatches(api, place, linkIds);
   const invited = await owner.call('POST', '/invitations', { email: 'grace@example.com', role: 'member' });
-  return { appId: app.body.id, webhookId, sharedToken, lockedToken, linkIds, invitation: invited.body.token };
+  return { appId: app.body.id, webhookId, sharedToken, lockedToken, importId, linkIds, invitation: invited.body.token };
 }
 
 /** One with attempts of each kind, one that is disabled. */
@@ -230,6 +233,28 @@ async function openWebhooks(api: ApiForTest, owner: Member): Promise<string> {
     const values = [id, body.id, owner.organization_id, type, status, minutes, body.url, took, outcome, http, answer];
     await api.db.execute(sql, values);
   }
+  return body.id;
+}
+
+/** A file with rows of every outcome, checked. */
+async function openImport(api: ApiForTest, owner: Member, appId: string): Promise<string> {
+  const names = ['winter-sale', 'gift-card', 'app-store', 'stores', 'jobs', 'press'];
+  const lines = [
+    'Short URL,Long URL,Title',
+    ...names.map((name) => `https://go.example.com/${name},https://www.example.com/${name},${name}`),
+    'https://go.example.com/old,ftp://files.example.com/old,Old files',
+    'https://other.example.com/x,https://www.example.com/x,Of another host',
+    'https://go.example.com/press,https://www.example.com/press-kit,Twice',
+  ];
+  const { body } = await owner.call('POST', '/imports', { app_id: appId, source: 'bitly', hosts: ['go.example.com'] });
+  const sent = await fetch(`${api.url}/imports/${body.id}/parts/1`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${owner.token}`, 'content-type': 'text/csv', 'x-forwarded-proto': 'https' },
+    body: lines.join('\n'),
+  });
+  if (!sent.ok) throw new Error(await sent.text());
+  await owner.call('POST', `/imports/${body.id}/check`);
+  while (await api.imports.work(body.id));
   return body.id;
 }
 

@@ -10,6 +10,7 @@ import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
+import { AppsCsv } from '#dashboard/parts/list-csv.tsx';
 import { useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 
@@ -24,6 +25,7 @@ export function Apps() {
     <div>
       <div className="head">
         <h1>{t('nav.apps')}</h1>
+        {rows.length > 0 ? <AppsCsv /> : null}
         {canWrite ? (
           <button type="button" className="primary push" onClick={() => set({ new: '1' })}>
             <Icon name="plus" />

@@ -7,6 +7,7 @@ import { share, time } from '#dashboard/format.ts';
 import { AppChoice } from '#dashboard/parts/app-choice.tsx';
 import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
+import { MatchesCsv } from '#dashboard/parts/list-csv.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 import { LiveTail } from './live-tail.tsx';
@@ -73,7 +74,8 @@ export function Debugger() {
         <section className="card">
           <header>
             <h2>{t('debugger.table')}</h2>
-            <div className="push">
+            <div className="row push">
+              {rows.length > 0 ? <MatchesCsv query={query} /> : null}
               <Choice
                 label={t('debugger.outcome')}
                 isLabelHidden

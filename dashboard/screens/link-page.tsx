@@ -19,6 +19,7 @@ import { pointsOf } from '#dashboard/points.ts';
 import { refreshMs } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { LinkForm } from './link-form.tsx';
+import { LinkHistory } from './link-history.tsx';
 import { qrOf } from './link-ready.tsx';
 import { LinkState } from './link-table.tsx';
 import { WhoSeesWhat } from './who-sees-what.tsx';
@@ -72,6 +73,7 @@ function Loaded({ link }: { readonly link: Link }) {
         <Details link={link} />
       </div>
       <WhoSeesWhat link={link} />
+      <LinkHistory link={link} />
     </div>
   );
 }

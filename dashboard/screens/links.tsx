@@ -10,6 +10,7 @@ import { AppChoice } from '#dashboard/parts/app-choice.tsx';
 import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
+import { LinksCsv } from '#dashboard/parts/list-csv.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { Chip } from '#dashboard/parts/period-bar.tsx';
 import { useApps } from '#dashboard/queries.ts';
@@ -72,6 +73,7 @@ export function Links() {
             ]}
             onChange={(value) => set({ sort: value === 'clicks' ? value : null, offset: null })}
           />
+          {rows.length > 0 ? <LinksCsv query={{ ...filter, sort: query.sort }} /> : null}
           {canWrite && !hasNoApp ? (
             <button type="button" className="primary" onClick={() => set({ new: '1' })}>
               <Icon name="plus" />

@@ -4,12 +4,19 @@ import { useState } from 'react';
 import { Link as PageLink } from 'wouter';
 import { useAddress, useView } from '#dashboard/address.ts';
 import { call } from '#dashboard/api.ts';
+import { type Column, csvOf, download } from '#dashboard/csv.ts';
 import { bare, date, share } from '#dashboard/format.ts';
 import { type LiveKind, type LiveRecord, type LiveState, liveKinds, useLive } from '#dashboard/live.ts';
 import { storyOf } from '#dashboard/live-story.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
+import { Icon } from '#dashboard/parts/icons.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 
+const liveColumns: readonly Column<LiveRecord>[] = [
+  ['time', (record) => record.time],
+  ['kind', (record) => record.kind],
+  ['fields', (record) => JSON.stringify(record.fields)],
+];
 const recordsMax = 300;
 const namesMax = 100;
 
@@ -61,6 +68,17 @@ export function LiveTail() {
               {t(`live.${kind}`)}
             </button>
           ))}
+          {shown.length > 0 ? (
+            <button
+              type="button"
+              className="plain icon"
+              aria-label={t('live.save')}
+              title={t('live.save')}
+              onClick={() => download(new Blob([csvOf(liveColumns, shown)], { type: 'text/csv' }), 'live.csv')}
+            >
+              <Icon name="save" />
+            </button>
+          ) : null}
           <button type="button" onClick={() => setPaused(!isPaused)}>
             {t(isPaused ? 'live.go_on' : 'live.pause')}
           </button>

@@ -9,6 +9,7 @@ import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
+import { MembersCsv } from '#dashboard/parts/list-csv.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { PeopleTabs } from '#dashboard/parts/people-tabs.tsx';
 import { peopleFault, type Role, roles, useOwned } from '#dashboard/people.ts';
@@ -33,6 +34,7 @@ export function Members() {
       <div className="head">
         <h1>{t('nav.members')}</h1>
         {members.data ? <span className="tag">{whole(members.data.pagination.total)}</span> : null}
+        <MembersCsv />
         {isOwner ? (
           <button type="button" className="primary push" onClick={() => set({ new: '1' })}>
             <Icon name="plus" />

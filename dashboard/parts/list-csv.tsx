@@ -1,0 +1,97 @@
+/** The lists of several screens as files, with the filters of the screen. */
+import { type Answer, call, type Query } from '#dashboard/api.ts';
+import type { Column } from '#dashboard/csv.ts';
+import { t } from '#dashboard/texts/text.ts';
+import { CsvButton } from './csv-button.tsx';
+
+/** Rows of one file: 100 requests at most. */
+const rowsMax = 10_000;
+
+type Row<Name extends 'GET /links' | 'GET /apps' | 'GET /members' | 'GET /matches'> = Answer<Name>['data'][number];
+
+const linkColumns: readonly Column<Row<'GET /links'>>[] = [
+  ['url', (link) => link.url],
+  ['title', (link) => link.title ?? ''],
+  ['destination', (link) => link.fallback_url ?? ''],
+  ['path', (link) => link.path],
+  ['campaign', (link) => link.campaign ?? ''],
+  ['tags', (link) => link.tags.join(', ')],
+  ['archived', (link) => String(link.archived)],
+  ['expires_at', (link) => link.expires_at ?? ''],
+  ['created_at', (link) => link.created_at],
+  ['id', (link) => link.id],
+];
+const appColumns: readonly Column<Row<'GET /apps'>>[] = [
+  ['name', (app) => app.name],
+  ['host', (app) => app.host],
+  ['host_status', (app) => app.host_verification.status],
+  ['ios_bundle_id', (app) => app.ios?.bundle_id ?? ''],
+  ['android_package_name', (app) => app.android?.package_name ?? ''],
+  ['created_at', (app) => app.created_at],
+  ['id', (app) => app.id],
+];
+const memberColumns: readonly Column<Row<'GET /members'>>[] = [
+  ['name', (member) => member.name],
+  ['email', (member) => member.email],
+  ['role', (member) => member.role],
+  ['is_disabled', (member) => String(member.is_disabled)],
+  ['organization_id', (member) => member.organization_id],
+  ['created_at', (member) => member.created_at],
+];
+const matchColumns: readonly Column<Row<'GET /matches'>>[] = [
+  ['time', (match) => match.time],
+  ['outcome', (match) => match.outcome],
+  ['explanation', (match) => match.explanation],
+  ['platform', (match) => match.platform],
+  ['match_type', (match) => match.match_type],
+  ['confidence', (match) => match.confidence],
+  ['device_id', (match) => match.device_id ?? ''],
+  ['link_id', (match) => match.link_id ?? ''],
+  ['match_id', (match) => match.match_id],
+];
+
+interface Page<Row> {
+  readonly data: readonly Row[];
+  readonly pagination: { readonly has_more: boolean };
+}
+
+function ListCsv<Row>(props: {
+  readonly name: string;
+  readonly title: string;
+  readonly columns: readonly Column<Row>[];
+  readonly load: (page: { limit: number; offset: number }) => Promise<Page<Row>>;
+}) {
+  return (
+    <CsvButton
+      name={props.name}
+      label={t('export.list', { name: props.title })}
+      columns={props.columns}
+      rowsMax={rowsMax}
+      load={async (limit, offset) => {
+        const { data, pagination } = await props.load({ limit, offset });
+        return { rows: data, hasMore: pagination.has_more };
+      }}
+    />
+  );
+}
+
+export function LinksCsv({ query }: { readonly query: Query<'GET /links'> }) {
+  const load = (page: object) => call('GET /links', { query: { ...query, ...page } });
+  return <ListCsv name="links" title={t('nav.links')} columns={linkColumns} load={load} />;
+}
+
+export function AppsCsv() {
+  return (
+    <ListCsv name="apps" title={t('nav.apps')} columns={appColumns} load={(query) => call('GET /apps', { query })} />
+  );
+}
+
+export function MembersCsv() {
+  const load = (query: Query<'GET /members'>) => call('GET /members', { query });
+  return <ListCsv name="members" title={t('nav.members')} columns={memberColumns} load={load} />;
+}
+
+export function MatchesCsv({ query }: { readonly query: Query<'GET /matches'> }) {
+  const load = (page: object) => call('GET /matches', { query: { ...query, ...page } });
+  return <ListCsv name="matches" title={t('debugger.table')} columns={matchColumns} load={load} />;
+}
