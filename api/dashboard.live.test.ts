@@ -503,6 +503,46 @@ test('a link’s page shows owners what was changed, and lists of links, apps, m
   await member.context.close();
 });
 
+test('a view is saved with its filters and opened again, and the cost of a campaign is entered and removed', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  await page.goto(`${stage.origin}/?country=DE&period=7d&tz=UTC`);
+  await page.getByRole('button', { name: 'Views' }).click();
+  await page.getByLabel('Name of this view').fill('Germany this week');
+  await page.getByRole('button', { name: 'Save this view' }).click();
+  await page.getByRole('button', { name: 'Germany this week', exact: true }).waitFor();
+  const saved = (await owner.call('GET', '/views')).body.data;
+  expect(saved.find(({ name }: { name: string }) => name === 'Germany this week')).toMatchObject({
+    name: 'Germany this week',
+    query: { country: 'DE', interval: '7d', timezone: 'UTC' },
+  });
+  await page.goto(`${stage.origin}/`);
+  await page.getByRole('button', { name: 'Views' }).click();
+  await page.getByRole('button', { name: 'Germany this week', exact: true }).click();
+  const opened = () => Object.fromEntries(new URL(page.url()).searchParams);
+  await expect.poll(opened).toEqual({ country: 'DE', period: '7d', tz: 'UTC' });
+  await page.getByRole('button', { name: 'Views' }).click();
+  await page.getByRole('button', { name: 'Delete Germany this week' }).click();
+  await expect.poll(() => page.getByText('Germany this week').count()).toBe(0);
+
+  await page.goto(`${stage.origin}/integrations/costs`);
+  await page.getByRole('button', { name: 'New cost' }).click();
+  await page.keyboard.type('spring-sale');
+  await page.getByLabel('Day').fill('2026-11-20');
+  await page.getByLabel('Amount').fill('nothing');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await expect.poll(() => page.getByLabel('Amount').getAttribute('aria-invalid')).toBe('true');
+  await page.getByLabel('Amount').fill('120.50');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('cell', { name: '€120.50' }).waitFor();
+  await page.getByRole('button', { name: 'Remove the cost of spring-sale on 2026-11-20' }).click();
+  await expect.poll(() => page.getByRole('cell', { name: '€120.50' }).count()).toBe(0);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
 test('figures of a link are shared by a secret address with a password, and a revoked page shows nothing', async (context) => {
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);

@@ -27,6 +27,7 @@ const Ltv = screen(async () => ({ default: (await import('./screens/ltv.tsx')).L
 const ServerKeys = screen(async () => ({ default: (await import('./screens/server-keys.tsx')).ServerKeys }));
 const Webhooks = screen(async () => ({ default: (await import('./screens/webhooks.tsx')).Webhooks }));
 const Imports = screen(async () => ({ default: (await import('./screens/imports.tsx')).Imports }));
+const Costs = screen(async () => ({ default: (await import('./screens/costs.tsx')).Costs }));
 const ImportPage = screen(async () => ({ default: (await import('./screens/import-page.tsx')).ImportPage }));
 const WebhookPage = screen(async () => ({ default: (await import('./screens/webhook-page.tsx')).WebhookPage }));
 const AuditLog = screen(async () => ({ default: (await import('./screens/audit-log.tsx')).AuditLog }));
@@ -111,6 +112,7 @@ export function App() {
               <Route path="/members/keys" component={ServerKeys} />
               <Route path="/members/audit" component={AuditLog} />
               <Route path="/integrations" component={Webhooks} />
+              <Route path="/integrations/costs" component={Costs} />
               <Route path="/integrations/imports" component={Imports} />
               <Route path="/integrations/imports/:id">{({ id }) => <ImportPage key={id} id={id} />}</Route>
               <Route path="/integrations/webhooks/:id">{({ id }) => <WebhookPage key={id} id={id} />}</Route>

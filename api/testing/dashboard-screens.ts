@@ -253,6 +253,23 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'costs',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/costs`);
+        await page.getByRole('cell', { name: 'newsletter' }).waitFor();
+      },
+    },
+    {
+      name: 'views',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/?country=DE`);
+        await page.getByRole('button', { name: 'Views' }).click();
+        await page.getByText('Newsletter in Germany').waitFor();
+      },
+    },
+    {
       name: 'webhooks',
       isLong: true,
       open: async (page, origin) => {

@@ -188,6 +188,17 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
     (await owner.call('POST', '/shared-pages', { link_id: linkIds[0], ...more })).body.token;
   const sharedToken = await share({ expires_at: new Date(Date.now() + 30 * DAY_MS).toISOString() });
   const lockedToken = await share({ name: 'For Mina', password: 'open sesame' });
+  const day = new Date(Date.now() - DAY_MS).toISOString().slice(0, 10);
+  await owner.call('POST', '/costs', {
+    costs: [
+      { campaign: 'newsletter', day, amount: '80', currency: 'EUR' },
+      { campaign: 'influencers', day, amount: '412.50', currency: 'EUR' },
+    ],
+  });
+  await owner.call('POST', '/views', {
+    name: 'Newsletter in Germany',
+    query: { interval: '90d', campaign: 'newsletter', country: 'DE' },
+  });
   const importId = await openImport(api, owner, app.body.id);
   await storeAudits(api);
   const place = { organization_id: owner.organization_id, app_id: app.body.id };

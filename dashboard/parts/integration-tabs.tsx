@@ -4,6 +4,7 @@ import { type TextKey, t } from '#dashboard/texts/text.ts';
 const places: readonly (readonly [path: string, text: TextKey])[] = [
   ['/integrations', 'hooks.title'],
   ['/integrations/imports', 'imports.title'],
+  ['/integrations/costs', 'costs.title'],
 ];
 
 /** What goes out of the installation, and what comes into it. */

@@ -1,6 +1,6 @@
 /** How the links are doing: totals, one chart, and what they come from. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { Suspense, useState } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';
 import { call, urlOf } from '#dashboard/api.ts';
 import { ago, bare } from '#dashboard/format.ts';
@@ -8,6 +8,7 @@ import { type MetricName, mainCurrency, metricNames } from '#dashboard/metrics.t
 import { AppChoice } from '#dashboard/parts/app-choice.tsx';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { FilterChips, PeriodBar } from '#dashboard/parts/period-bar.tsx';
+import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { totalsMs, useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { FirstRun, useGuide } from './first-run.tsx';
@@ -15,11 +16,14 @@ import { OverviewChart } from './overview-chart.tsx';
 import { fieldsShown, OverviewLists, sortOf } from './overview-lists.tsx';
 import { Totals } from './overview-totals.tsx';
 
+const SavedViews = screen(async () => ({ default: (await import('./saved-views.tsx')).SavedViews }));
+
 export function Overview() {
   const view = useView();
   const { get, set } = useAddress();
   const apps = useApps();
   const guide = useGuide();
+  const [showsViews, setShowsViews] = useState(false);
   const metric: MetricName = metricNames.find((one) => one === get('metric')) ?? 'clicks';
   // One request for everything: other tabs of the lists are asked for when they are chosen.
   const [fields] = useState(() => fieldsShown(get).join(','));
@@ -50,8 +54,16 @@ export function Overview() {
         {(apps.data?.data.length ?? 0) > 1 ? (
           <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id })} />
         ) : null}
+        <button type="button" onClick={() => setShowsViews(true)}>
+          {t('views.button')}
+        </button>
         <PeriodBar range={page ?? null} zone={view.timezone} />
       </div>
+      {showsViews ? (
+        <Suspense fallback={null}>
+          <SavedViews onClose={() => setShowsViews(false)} />
+        </Suspense>
+      ) : null}
       <FilterChips names={names} />
       {found.isError && !page ? <Failure error={found.error} retry={() => void found.refetch()} /> : null}
       <section className="card" aria-label={t('overview.figures')}>

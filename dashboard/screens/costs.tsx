@@ -1,0 +1,175 @@
+/** What campaigns cost by day, next to which their revenue is shown. */
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useAddress } from '#dashboard/address.ts';
+import { type Answer, ApiFailure, call } from '#dashboard/api.ts';
+import { date, money } from '#dashboard/format.ts';
+import { useCanWrite, useMe } from '#dashboard/me.ts';
+import { Dialog } from '#dashboard/parts/dialog.tsx';
+import { Empty, Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
+import { Choice, Field } from '#dashboard/parts/fields.tsx';
+import { Icon } from '#dashboard/parts/icons.tsx';
+import { IntegrationTabs } from '#dashboard/parts/integration-tabs.tsx';
+import { Pager } from '#dashboard/parts/pager.tsx';
+import { t } from '#dashboard/texts/text.ts';
+
+type Cost = Answer<'GET /costs'>['data'][number];
+
+const pageSize = 50;
+
+export function Costs() {
+  const { get, set } = useAddress();
+  const canWrite = useCanWrite();
+  const offset = Math.max(0, Number(get('offset')) || 0);
+  const query = { limit: pageSize, offset };
+  const costs = useQuery({ queryKey: ['costs', query], queryFn: () => call('GET /costs', { query }) });
+  const rows = costs.data?.data ?? [];
+  return (
+    <div>
+      <div className="head">
+        <h1>{t('nav.integrations')}</h1>
+        {canWrite ? (
+          <button type="button" className="primary push" onClick={() => set({ new: '1' })}>
+            <Icon name="plus" />
+            {t('costs.new')}
+          </button>
+        ) : null}
+      </div>
+      <IntegrationTabs />
+      <p className="muted lead">{t('costs.text')}</p>
+      {costs.isError && !costs.data ? (
+        <Failure error={costs.error} retry={() => void costs.refetch()} />
+      ) : (
+        <section className="card">
+          {costs.isPending ? <Loading /> : null}
+          {costs.data && rows.length === 0 ? <Empty title={t('costs.none')} text={t('costs.none_text')} /> : null}
+          {rows.length > 0 ? <CostTable rows={rows} /> : null}
+          {costs.data && costs.data.pagination.total > pageSize ? (
+            <Pager {...costs.data.pagination} onMove={(next) => set({ offset: next === 0 ? null : String(next) })} />
+          ) : null}
+        </section>
+      )}
+      {get('new') !== null && canWrite ? <NewCost onClose={() => set({ new: null })} /> : null}
+    </div>
+  );
+}
+
+/** The API removes a cost that is set to 0. */
+function useStore(onStored: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ organization_id, ...cost }: Cost) =>
+      call('POST /costs', { body: { organization_id, costs: [cost] } }),
+    onSuccess: async () => {
+      onStored();
+      await client.invalidateQueries({ queryKey: ['costs'] });
+    },
+  });
+}
+
+function CostTable({ rows }: { readonly rows: readonly Cost[] }) {
+  const { organizations } = useMe();
+  const writable = new Set(organizations.filter(({ role }) => role !== 'viewer').map(({ id }) => id));
+  const remove = useStore(() => toast(t('costs.removed')));
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
+    <section className="scroll" tabIndex={0} aria-label={t('costs.title')}>
+      <table>
+        <thead>
+          <tr>
+            <th>{t('costs.day')}</th>
+            <th>{t('link.campaign')}</th>
+            <th className="num">{t('costs.amount')}</th>
+            <th>
+              <span className="sr">{t('links.actions')}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((cost) => (
+            <tr key={[cost.organization_id, cost.day, cost.campaign, cost.currency].join(' ')}>
+              <td className="nowrap">{date(`${cost.day}T00:00:00Z`, 'UTC')}</td>
+              <td>{cost.campaign}</td>
+              <td className="num">{money(cost.amount, cost.currency)}</td>
+              <td className="num">
+                {writable.has(cost.organization_id) ? (
+                  <button
+                    type="button"
+                    className="plain icon"
+                    aria-label={t('costs.remove', { campaign: cost.campaign, day: cost.day })}
+                    disabled={remove.isPending}
+                    onClick={() =>
+                      remove.mutate({ ...cost, amount: '0' }, { onError: (error) => toast(failureText(error)) })
+                    }
+                  >
+                    <Icon name="close" />
+                  </button>
+                ) : null}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function NewCost({ onClose }: { readonly onClose: () => void }) {
+  const { organizations } = useMe();
+  const writable = organizations.filter(({ role }) => role !== 'viewer');
+  const [cost, setCost] = useState<Cost>({
+    organization_id: writable[0]?.id ?? '',
+    campaign: '',
+    day: new Date().toISOString().slice(0, 10),
+    amount: '',
+    currency: 'EUR',
+  });
+  const save = useStore(() => {
+    toast(t('saved'));
+    onClose();
+  });
+  const faults = save.error instanceof ApiFailure ? save.error.fields : new Map<string, string>();
+  const field = (name: 'campaign' | 'day' | 'amount' | 'currency') => ({
+    value: cost[name],
+    onChange: (value: string) => setCost({ ...cost, [name]: value }),
+    fault: faults.get(`costs[0].${name}`),
+    isRequired: true,
+  });
+  return (
+    <Dialog title={t('costs.new')} isDrawer onClose={onClose}>
+      <form
+        className="panel"
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate({ ...cost, currency: cost.currency.trim().toUpperCase(), amount: cost.amount.trim() });
+        }}
+      >
+        <div className="fields">
+          {save.isError && faults.size === 0 ? <Failure error={save.error} /> : null}
+          {writable.length > 1 ? (
+            <Choice
+              label={t('app.organization')}
+              value={cost.organization_id}
+              options={writable.map(({ id, name }) => [id, name] as const)}
+              onChange={(organization_id) => setCost({ ...cost, organization_id })}
+            />
+          ) : null}
+          <Field label={t('link.campaign')} {...field('campaign')} hint={t('costs.campaign_hint')} hasFocus />
+          <Field label={t('costs.day')} {...field('day')} type="date" />
+          <div className="pair">
+            <Field label={t('costs.amount')} {...field('amount')} placeholder="120.50" />
+            <Field label={t('ltv.currency')} {...field('currency')} placeholder="EUR" />
+          </div>
+        </div>
+        <footer>
+          <button type="button" onClick={onClose}>
+            {t('cancel')}
+          </button>
+          <button type="submit" className="primary" disabled={save.isPending}>
+            {t('save')}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
