@@ -449,7 +449,7 @@ test('a file with columns of its own is checked row by row, imported, and taken 
   const shown = (name: string) => page.getByLabel(name, { exact: true }).textContent();
   expect([await shown('New'), await shown('Conflict'), await shown('Not supported')]).toEqual(['2', '1', '1']);
   await page.getByLabel('Outcome').selectOption({ label: 'Not supported' });
-  await page.getByRole('cell', { name: /destination: / }).waitFor();
+  await page.getByRole('cell', { name: /Not supported (url|destination): / }).waitFor();
   await expect.poll(() => page.getByRole('row').count()).toBe(2);
   await page.getByRole('button', { name: 'Import 2 links' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Import 2 links' }).click();

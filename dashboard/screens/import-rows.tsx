@@ -75,7 +75,6 @@ function RowTable({ rows }: { readonly rows: readonly Row[] }) {
             <th className="num">{t('imports.line')}</th>
             <th>{t('imports.codes')}</th>
             <th>{t('hooks.outcome')}</th>
-            <th className="hide-narrow">{t('imports.why')}</th>
           </tr>
         </thead>
         <tbody>
@@ -90,13 +89,15 @@ function RowTable({ rows }: { readonly rows: readonly Row[] }) {
                 )}
               </td>
               <td>
-                <span className="row wrap">
-                  <span className={`tag ${tones[row.outcome]}`}>{t(`imports.outcome.${row.outcome}`)}</span>
-                  {row.result ? <span className="tag">{t(`imports.row.${row.result}`)}</span> : null}
-                </span>
-              </td>
-              <td className="hide-narrow muted prose">
-                {row.field && row.message ? `${row.field}: ${row.message}` : row.message}
+                <div className="two">
+                  <span className="row wrap">
+                    <span className={`tag ${tones[row.outcome]}`}>{t(`imports.outcome.${row.outcome}`)}</span>
+                    {row.result ? <span className="tag">{t(`imports.row.${row.result}`)}</span> : null}
+                  </span>
+                  {row.message ? (
+                    <span className="muted small">{row.field ? `${row.field}: ${row.message}` : row.message}</span>
+                  ) : null}
+                </div>
               </td>
             </tr>
           ))}
