@@ -299,7 +299,11 @@ test('every operation refuses the wrong caller as described', async () => {
         await expectStatus(403, method, target, { ...own, credential });
       continue;
     }
-    if (path.startsWith('/docs') || ['/openapi.json', '/version'].includes(path) || path.startsWith('/auth/')) {
+    if (
+      path.startsWith('/docs') ||
+      ['/openapi.json', '/version', '/shared-figures'].includes(path) ||
+      path.startsWith('/auth/')
+    ) {
       await expectStatus(403, method, target.replace('{provider}', 'google').replace('{file}', 'x'), {
         ...more,
         credential: 'key',
