@@ -257,7 +257,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
       isLong: true,
       open: async (page, origin) => {
         await page.goto(`${origin}/integrations/costs`);
-        await page.getByRole('cell', { name: 'newsletter' }).waitFor();
+        await page.getByRole('cell', { name: 'newsletter', exact: true }).waitFor();
       },
     },
     {
