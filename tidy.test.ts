@@ -143,6 +143,19 @@ test('no file imports itself through others, not even for a type', () => {
   expect(circles).toEqual([]);
 });
 
+test('a redirector does not load the schema library, which takes 20 MB', () => {
+  const loaded = new Set<string>();
+  const load = (file: string): void => {
+    if (loaded.has(file)) return;
+    loaded.add(file);
+    if (!file.endsWith('.ts')) return;
+    for (const [, target = ''] of textOf(file).matchAll(/^(?:import|export) (?!type )[^'"`;]*?from '([^']+)'/gm))
+      load(target.startsWith('#') ? target.slice(1) : target.startsWith('./') ? join(dirname(file), target) : target);
+  };
+  load('redirector/main.ts');
+  expect([loaded.has('lru-cache'), loaded.has('typebox')]).toEqual([true, false]);
+});
+
 test('within api, no entity imports another, and only analytics imports ClickHouse', () => {
   const faults = code
     .filter((file) => file.startsWith('api/') && dirname(file) !== 'api')

@@ -3,7 +3,7 @@ import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import { utmFrom } from '#common/campaign-fields.ts';
 import type { FieldError } from '#common/http/rejection.ts';
 import { isStorableTime, storableTimes } from '#common/storable-time.ts';
-import { rulesFaults, rulesSchema } from './link-rule.ts';
+import { rulesFaults, rulesSchema } from './link-rule-fields.ts';
 import { isReservedCode } from './short-code.ts';
 import { type TapPageMode, tapPageModes } from './tap-page.ts';
 import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';

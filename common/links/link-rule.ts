@@ -1,19 +1,7 @@
 /**
- * The rules of a link: conditions on a visitor, in order, each with a destination. The first one that holds decides. Here is what
- * may be stored; common/redirect/compiled-rules.ts decides.
+ * The rules of a link: conditions on a visitor, in order, each with a destination. The first one that holds decides
+ * (common/redirect/compiled-rules.ts). What may be stored is in link-rule-fields.ts, which redirectors do not load.
  */
-import { type TSchema, Type } from 'typebox';
-import type { FieldError } from '#common/http/rejection.ts';
-import { isObject } from '#common/json-object.ts';
-import { localTimeOf } from '#common/local-time.ts';
-import { isStorableTime, storableTimes } from '#common/storable-time.ts';
-import { URL_CHARACTERS_MAX, urlFault } from './web-address.ts';
-
-export const LINK_RULES_MAX = 20;
-const VARIANTS_MAX = 10;
-/** All rules of a link as JSON: they are part of each of its snapshots. */
-const RULES_BYTES_MAX = 16_384;
-
 export const rulePlatforms = ['ios', 'android', 'desktop', 'other'] as const;
 export type RulePlatform = (typeof rulePlatforms)[number];
 export const weekdays = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
@@ -42,134 +30,12 @@ export interface LinkRule {
   readonly variants?: readonly RuleVariant[];
 }
 
-/** One of some texts. */
-function listOf(items: TSchema, maxItems: number, description: string) {
-  return Type.Optional(Type.Array(items, { minItems: 1, maxItems, uniqueItems: true, description }));
-}
-
-const version = (description: string) =>
-  Type.Optional(Type.String({ pattern: '^\\d{1,4}(\\.\\d{1,4}){0,2}$', description }));
-const timeOfDay = (description: string) =>
-  Type.Optional(Type.String({ pattern: '^([01]\\d|2[0-3]):[0-5]\\d$', description }));
-const moment = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
-const url = (description: string) => Type.String({ minLength: 1, maxLength: URL_CHARACTERS_MAX, description });
-
-const ruleSchema = Type.Object(
-  {
-    country: listOf(
-      Type.String({ pattern: '^[A-Z]{2}$' }),
-      250,
-      'Countries (ISO 3166 alpha-2) of the visitor’s address. An unknown country is none of them.',
-    ),
-    platform: listOf(Type.Unsafe<RulePlatform>({ type: 'string', enum: [...rulePlatforms] }), 4, 'As in statistics.'),
-    os_version_min: version(
-      'The oldest version, such as 17 or 17.4. Needs platform ios or android alone. A version that the browser hides fulfils it only if it cannot be older.',
-    ),
-    os_version_max: version('The newest version: 17 includes 17.6. A hidden version does not fulfil it.'),
-    browser: listOf(
-      Type.String({ pattern: '^[\\x21-\\x7e][\\x20-\\x7e]{0,63}$' }),
-      20,
-      'Browsers, or apps with a browser in them, as in statistics; upper and lower case are the same.',
-    ),
-    language: listOf(
-      Type.String({ pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,2}$' }),
-      50,
-      'Languages (BCP 47). The one that the visitor prefers most is compared: de includes de-AT, de-AT does not include de.',
-    ),
-    after: moment('From this time on.'),
-    before: moment('Until this time.'),
-    weekdays: listOf(
-      Type.Unsafe<Weekday>({ type: 'string', enum: [...weekdays] }),
-      7,
-      'Days of the week in timezone. A time span over midnight belongs to the day on which it begins.',
-    ),
-    time_from: timeOfDay('From this time of day on, in timezone. Needs time_until.'),
-    time_until: timeOfDay('Until this time of day. If it is earlier than time_from, the span goes over midnight.'),
-    timezone: Type.Optional(
-      Type.String({
-        maxLength: 64,
-        description: 'IANA name, such as Europe/Berlin. Required with weekdays and times of day.',
-      }),
-    ),
-    url: Type.Optional(url('The destination, an https URL. Give either url or variants.')),
-    variants: Type.Optional(
-      Type.Array(
-        Type.Object(
-          { url: url('An https URL.'), percent: Type.Integer({ minimum: 1, maximum: 100 }) },
-          { additionalProperties: false, title: 'RuleVariant' },
-        ),
-        {
-          minItems: 1,
-          maxItems: VARIANTS_MAX,
-          description:
-            'Destinations for shares of the visitors, at most 100 % together; the others go on to the next rule. A visitor keeps a variant as long as address and user agent stay.',
-        },
-      ),
-    ),
-  },
-  { additionalProperties: false, title: 'LinkRule' },
-);
-
-export const rulesSchema = Type.Unsafe<readonly LinkRule[] | null>({
-  ...Type.Array(ruleSchema, { maxItems: LINK_RULES_MAX }),
-  type: ['array', 'null'],
-  description: `Where some visitors are led instead: the first rule whose conditions all hold decides, before ios_url and the others. At most ${LINK_RULES_MAX}, and ${RULES_BYTES_MAX} bytes as JSON.`,
-});
-
-/** What the schema can't express. Accepts anything; wrong types are reported by the schema. */
-export function rulesFaults(rules: unknown): FieldError[] {
-  if (!Array.isArray(rules)) return [];
-  if (Buffer.byteLength(JSON.stringify(rules)) > RULES_BYTES_MAX)
-    return [{ field: 'rules', message: `must have at most ${RULES_BYTES_MAX} bytes as JSON` }];
-  return rules.slice(0, LINK_RULES_MAX).flatMap((rule: unknown, index) => {
-    const faults = isObject(rule) ? [...destinationFaults(rule), ...versionFaults(rule), ...timeFaults(rule)] : [];
-    return faults.map(({ field, message }) => ({ field: `rules[${index}].${field}`, message }));
-  });
-}
-
-type GivenRule = Readonly<Record<string, unknown>>;
-const textOf = (value: unknown) => (typeof value === 'string' ? value : undefined);
-
 /** Every destination of rules that fulfil the schema, with its field. */
 export function ruleDestinations(rules: readonly LinkRule[] | null | undefined): { field: string; url: string }[] {
   return (rules ?? []).flatMap(({ url, variants = [] }, index) => [
     ...(url === undefined ? [] : [{ field: `rules[${index}].url`, url }]),
     ...variants.map((variant, at) => ({ field: `rules[${index}].variants[${at}].url`, url: variant.url })),
   ]);
-}
-
-function destinationFaults({ url, variants }: GivenRule): FieldError[] {
-  if ((url === undefined) === (variants === undefined))
-    return [{ field: 'url', message: 'is required, or variants; not both' }];
-  const urls = [
-    { field: 'url', url },
-    ...(Array.isArray(variants) ? variants : []).map((variant: unknown, at) => ({
-      field: `variants[${at}].url`,
-      url: isObject(variant) ? variant['url'] : undefined,
-    })),
-  ];
-  const faults = urls.flatMap(({ field, url }) => {
-    const message = typeof url === 'string' ? urlFault(url) : null;
-    return message === null ? [] : [{ field, message }];
-  });
-  const percents = (Array.isArray(variants) ? variants : []).map((one: unknown) =>
-    isObject(one) && typeof one['percent'] === 'number' ? one['percent'] : 0,
-  );
-  if (percents.reduce((sum, percent) => sum + percent, 0) > 100)
-    faults.push({ field: 'variants', message: 'must have at most 100 percent together' });
-  return faults;
-}
-
-function versionFaults({ platform, os_version_min, os_version_max }: GivenRule): FieldError[] {
-  const given = os_version_min === undefined ? 'os_version_max' : 'os_version_min';
-  if (os_version_min === undefined && os_version_max === undefined) return [];
-  const [only, another] = Array.isArray(platform) ? (platform as unknown[]) : [];
-  if ((only !== 'ios' && only !== 'android') || another !== undefined)
-    return [{ field: given, message: 'needs platform to be ios or android alone' }];
-  const [min, max] = [textOf(os_version_min), textOf(os_version_max)];
-  return min !== undefined && max !== undefined && compareVersions(versionNumbers(min), versionNumbers(max)) > 0
-    ? [{ field: 'os_version_max', message: 'must not be older than os_version_min' }]
-    : [];
 }
 
 export function versionNumbers(text: string): number[] {
@@ -183,25 +49,4 @@ export function compareVersions(version: readonly number[], bound: readonly numb
     if (difference !== 0) return difference;
   }
   return 0;
-}
-
-function timeFaults({ after, before, weekdays, time_from, time_until, timezone }: GivenRule): FieldError[] {
-  const faults: FieldError[] = Object.entries({ after, before })
-    .filter(([, time]) => typeof time === 'string' && !isStorableTime(time))
-    .map(([field]) => ({ field, message: storableTimes }));
-  const [afterMs, beforeMs] = [Date.parse(textOf(after) ?? ''), Date.parse(textOf(before) ?? '')];
-  if (beforeMs <= afterMs) faults.push({ field: 'before', message: 'must be later than after' });
-  if ((time_from === undefined) !== (time_until === undefined))
-    faults.push({
-      field: time_from === undefined ? 'time_from' : 'time_until',
-      message: 'is required: a time span has a beginning and an end',
-    });
-  if (time_from !== undefined && time_from === time_until)
-    faults.push({ field: 'time_until', message: 'must differ from time_from' });
-  const isLocal = weekdays !== undefined || time_from !== undefined || time_until !== undefined;
-  if (isLocal && timezone === undefined)
-    faults.push({ field: 'timezone', message: 'is required with weekdays and times of day' });
-  if (typeof timezone === 'string' && localTimeOf(timezone) === null)
-    faults.push({ field: 'timezone', message: 'must be an IANA name, such as Europe/Berlin' });
-  return faults;
 }
