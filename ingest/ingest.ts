@@ -15,6 +15,7 @@ import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import type { Tracing } from '#common/tracing/tracing.ts';
 import { Attribution } from './attribution/attribution.ts';
+import { ClickAgents } from './attribution/click-agents.ts';
 import { ClickLookupServer } from './attribution/click-archive.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeenGroup } from './attribution/first-seen-group.ts';
@@ -83,6 +84,7 @@ export class Ingest {
   readonly #name: ClaimedName;
   readonly #erasures: Erasures;
   readonly #apps: KnownApps;
+  readonly #agents = new ClickAgents();
 
   private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, id: string, name: ClaimedName) {
     const { config, failpoints, log, tracing } = options;
@@ -191,8 +193,8 @@ export class Ingest {
     if (!redis) return undefined;
     const log = (line: string) => this.#options.log({ partition }, line);
     const clicks = new RecentClicks(redis);
-    const [apps, counters] = [this.#apps, this.feedCounters];
-    return new RecentClicksFeed({ nats, redis, clicks, apps, partition, time: systemTime, log, counters });
+    const [apps, counters, agents] = [this.#apps, this.feedCounters, this.#agents];
+    return new RecentClicksFeed({ nats, redis, clicks, apps, partition, time: systemTime, log, counters, agents });
   }
 
   /** Connects to the log, and creates or corrects it. */

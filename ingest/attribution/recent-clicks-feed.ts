@@ -17,8 +17,6 @@
  * - The position is only ever written over an existing one. A lost one is set to where a reread begins, and stays there until
  *   it begins, so that a successor of a process that dies before or during the reread begins it again.
  */
-import { isbot } from 'isbot';
-import { LRUCache } from 'lru-cache';
 import { addressName } from '#common/address-writer.ts';
 import {
   type ClickPlace,
@@ -33,10 +31,10 @@ import type { Click } from '#common/log/record.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import { isRedisFull, isRedisUnavailable, isReplyError, type Redis } from '#common/stores/redis.ts';
 import type { Time, Timer } from '#common/time.ts';
-import { readUserAgent } from '#common/user-agent.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
+import { type Agent, ClickAgents } from './click-agents.ts';
 import type { AppFacts, KnownApps } from './known-apps.ts';
 
 const WAITING_FRAMES_MAX = 200;
@@ -45,7 +43,6 @@ const POSITION_MS = 1_000;
 const REREAD_MS = 6 * HOUR_MS;
 const REREAD_PAUSE_MS = 60_000;
 const FULL_PATIENCE_MS = 5_000;
-const AGENTS_MAX = 20_000;
 
 export interface FeedOptions {
   readonly nats: NatsClient;
@@ -57,6 +54,7 @@ export interface FeedOptions {
   readonly log: (line: string) => void;
   /** Of all feeds of a process. */
   readonly counters?: FeedCounters;
+  readonly agents?: ClickAgents;
 }
 
 export interface FeedCounters {
@@ -76,7 +74,7 @@ export class RecentClicksFeed {
   readonly counters: FeedCounters;
   readonly #options: FeedOptions;
   readonly #positionKey: string;
-  readonly #agents = new LRUCache<string, Agent>({ max: AGENTS_MAX });
+  readonly #agents: ClickAgents;
   #reader: LogReader | undefined;
   #waiting: LogFrame[] = [];
   #isWriting = false;
@@ -94,6 +92,7 @@ export class RecentClicksFeed {
   constructor(options: FeedOptions) {
     this.#options = options;
     this.counters = options.counters ?? newFeedCounters();
+    this.#agents = options.agents ?? new ClickAgents();
     this.#positionKey = `clicks_read:${options.partition}`;
   }
 
@@ -165,7 +164,7 @@ export class RecentClicksFeed {
     for (const click of clicks) {
       const app = apps.get(click.app_id);
       if (app === undefined || !isId('clk', click.click_id)) continue;
-      const agent = this.#agentOf(click.user_agent);
+      const agent = this.#agents.of(click.user_agent);
       const is_bot = agent.isBot || click.is_prefetch || click.is_preview;
       const isOld = now - click.time >= KEPT_BY_ID_MS;
       const near = is_bot ? null : placeOf(click, agent, app, now);
@@ -173,17 +172,6 @@ export class RecentClicksFeed {
     }
     await this.#options.clicks.put(entries);
     return true;
-  }
-
-  #agentOf(user_agent: string): Agent {
-    let known = this.#agents.get(user_agent);
-    if (!known) {
-      const { family, maybeIpad } = readUserAgent(user_agent);
-      const platform = maybeIpad ? 'ios' : family;
-      known = { isBot: user_agent === '' || isbot(user_agent), platform };
-      this.#agents.set(user_agent, known);
-    }
-    return known;
   }
 
   /** A position that is gone means that Redis may have lost everything: the last hours are read again. */
@@ -254,12 +242,6 @@ export class RecentClicksFeed {
       isRefused ? `Redis does not accept recent clicks: ${reason}` : 'Redis accepts recent clicks again',
     );
   }
-}
-
-interface Agent {
-  readonly isBot: boolean;
-  /** Of the devices that it may be; a Mac's Safari may be an iPad's. */
-  readonly platform: 'ios' | 'android' | 'other';
 }
 
 /** Where a person's click is found by its address; null where no device can be matched to it. */

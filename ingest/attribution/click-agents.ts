@@ -1,0 +1,27 @@
+/** What the feeds of recent clicks know about user agents: one cache for all partitions of a process. */
+import { isbot } from 'isbot';
+import { LRUCache } from 'lru-cache';
+import { readUserAgent } from '#common/user-agent.ts';
+
+const AGENTS_MAX = 20_000;
+
+export interface Agent {
+  readonly isBot: boolean;
+  /** Of the devices that it may be; a Mac's Safari may be an iPad's. */
+  readonly platform: 'ios' | 'android' | 'other';
+}
+
+export class ClickAgents {
+  readonly #known = new LRUCache<string, Agent>({ max: AGENTS_MAX });
+
+  of(user_agent: string): Agent {
+    let known = this.#known.get(user_agent);
+    if (!known) {
+      const { family, maybeIpad } = readUserAgent(user_agent);
+      const platform = maybeIpad ? 'ios' : family;
+      known = { isBot: user_agent === '' || isbot(user_agent), platform };
+      this.#known.set(user_agent, known);
+    }
+    return known;
+  }
+}
