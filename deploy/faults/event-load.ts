@@ -8,7 +8,8 @@ import type { SeededRandom } from '#testing/seeded-random.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface EventLoadOptions {
-  readonly port: number;
+  /** Of gateways; requests go to each in turn, so that one that was refused is sent to another. */
+  readonly ports: readonly number[];
   readonly apiKey: string;
   /** Prefix of every event_id. */
   readonly tag: string;
@@ -31,6 +32,7 @@ export class EventLoad {
   readonly #remembered: number[][] = [];
   #senders: Promise<void>[] = [];
   #isStopping = false;
+  #posts = 0;
   #givesUpAt = Number.POSITIVE_INFINITY;
   readonly answers = new Map<number, number>();
   cut = 0;
@@ -80,7 +82,8 @@ export class EventLoad {
   }
 
   #exchange(body: string): Promise<number> {
-    const { port, apiKey } = this.#options;
+    const { ports, apiKey } = this.#options;
+    const port = ports[this.#posts++ % ports.length];
     return new Promise((settle) => {
       const headers = { 'x-api-key': apiKey, 'content-type': 'application/json', 'content-length': body.length };
       const sent = request(

@@ -7,7 +7,18 @@ import { SeededRandom } from '#testing/seeded-random.ts';
 import { ClickLoad } from './click-load.ts';
 import { EventLoad } from './event-load.ts';
 import { Ledger, type LedgerCounts, type Verdict } from './ledger.ts';
-import type { Stage } from './stage.ts';
+import type { StoredRecords } from './stored.ts';
+
+/** The system that is under load. */
+export interface LoadedSystem {
+  /** Of the redirectors. */
+  readonly port: number;
+  readonly host: string;
+  readonly apiKey: string;
+  readonly gatewayPorts: readonly number[];
+  readonly stored: StoredRecords;
+  newLink(path: string): Promise<{ readonly id: string; readonly short_code: string }>;
+}
 
 export interface RunOptions {
   readonly name: string;
@@ -57,7 +68,7 @@ const quietMs = 2_000;
 const retriesMaxMs = 60_000;
 
 export async function runFault(
-  stage: Stage,
+  stage: LoadedSystem,
   options: RunOptions,
   fault: (scene: Scene) => Promise<void>,
 ): Promise<Report> {
@@ -70,7 +81,7 @@ export async function runFault(
     ...{ rate: clicksPerSecond, visitors: 32 },
   });
   const events = new EventLoad({
-    ...{ port: stage.stack.apiPort, apiKey: stage.apiKey, tag: link.id, ledger: ledgers.events, random },
+    ...{ ports: stage.gatewayPorts, apiKey: stage.apiKey, tag: link.id, ledger: ledgers.events, random },
     ...{ batchEvents: 20, senders: eventSenders, pauseMs: 40, repeats },
   });
   const hits = new Map<string, number>();
@@ -95,7 +106,7 @@ export async function runFault(
 type Settled = Figures & Pick<Report, 'settledMs' | 'examples'>;
 
 async function settle(
-  stage: Stage,
+  stage: LoadedSystem,
   linkId: string,
   ledgers: { clicks: Ledger; events: Ledger },
   options: RunOptions,
@@ -124,7 +135,7 @@ async function settle(
 
 /** Compares both ledgers with what is stored now; `print` changes when anything does. */
 async function look(
-  stage: Stage,
+  stage: LoadedSystem,
   linkId: string,
   ledgers: { clicks: Ledger; events: Ledger },
   options: RunOptions,

@@ -73,7 +73,7 @@ export class MachineStage {
       ...{ rate: 400, visitors: 16 },
     });
     const events = new EventLoad({
-      ...{ port: stack.apiPort, apiKey: app.api_key, tag: link.id, ledger: all.events },
+      ...{ ports: [stack.apiPort], apiKey: app.api_key, tag: link.id, ledger: all.events },
       ...{ random: new SeededRandom(seed), batchEvents: 20, senders: 2, pauseMs: 40, repeats: 0.3 },
     });
     const more = async (count: number) => {

@@ -83,6 +83,10 @@ export class Stage {
     return this.stack.redirectorPort;
   }
 
+  get gatewayPorts(): readonly number[] {
+    return [this.stack.apiPort];
+  }
+
   /**
    * Repeats the request while the service reports that it is unavailable: a connection may have died unnoticed in the
    * previous fault.

@@ -139,39 +139,12 @@ export class Stack {
   }
 
   api(path: string, call: Call = {}): Promise<Reply> {
-    return this.#send(httpsRequest, { port: this.apiPort, path: `/v1${path}`, agent: this.#agent }, call);
+    return send(httpsRequest, { port: this.apiPort, path: `/v1${path}`, agent: this.#agent }, call);
   }
 
   /** GET of a short link, as a phone on the network would send it. */
   redirector(path: string, call: Call = {}): Promise<Reply> {
-    return this.#send(httpRequest, { port: this.redirectorPort, path }, call);
-  }
-
-  #send(send: typeof httpRequest, target: object, { method = 'GET', headers = {}, body }: Call): Promise<Reply> {
-    const payload = body === undefined ? '' : JSON.stringify(body);
-    const type =
-      body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) };
-    return new Promise((settle, fail) => {
-      const options = { host: '127.0.0.1', method, headers: { ...type, ...headers }, ...target };
-      const request = send(options, (response) => {
-        let text = '';
-        response.setEncoding('utf8');
-        response.on('data', (chunk: string) => {
-          text += chunk;
-        });
-        response.on('error', fail);
-        response.on('end', () =>
-          settle({
-            status: response.statusCode ?? 0,
-            headers: response.headers,
-            text,
-            json: <T>() => JSON.parse(text) as T,
-          }),
-        );
-      });
-      request.on('error', fail);
-      request.end(payload);
-    });
+    return send(httpRequest, { port: this.redirectorPort, path }, call);
   }
 
   async loggedIn(): Promise<(path: string, call?: Call) => Promise<Reply>> {
@@ -208,4 +181,36 @@ export function isRunning(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** @param target port and path, and what else `http.request` takes. */
+export function send(
+  by: typeof httpRequest,
+  target: object,
+  { method = 'GET', headers = {}, body }: Call = {},
+): Promise<Reply> {
+  const payload = body === undefined ? '' : JSON.stringify(body);
+  const type =
+    body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) };
+  return new Promise((settle, fail) => {
+    const options = { host: '127.0.0.1', method, headers: { ...type, ...headers }, ...target };
+    const request = by(options, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => {
+        text += chunk;
+      });
+      response.on('error', fail);
+      response.on('end', () =>
+        settle({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          text,
+          json: <T>() => JSON.parse(text) as T,
+        }),
+      );
+    });
+    request.on('error', fail);
+    request.end(payload);
+  });
 }
