@@ -6,6 +6,7 @@ import { isObject } from '#common/json-object.ts';
 import { defaultNames } from '#common/log/log-names.ts';
 import { searchPath } from '#common/process/config.ts';
 import { Nats } from '#common/stores/nats.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
 import { startServer } from '#deploy/local/local-server.ts';
 import { findNats, natsPayloadBytesMax } from '#deploy/local/nats.ts';
@@ -13,6 +14,8 @@ import { type NatsRole, natsPasswords, natsUsers } from '#deploy/local/nats-user
 import { answers, freePort } from '#deploy/local/ports.ts';
 
 export const clusterSize = 3;
+const electedWithinMs = 60_000;
+const pollMs = 100;
 
 interface Node {
   readonly dataDir: string;
@@ -71,15 +74,19 @@ export class NatsCluster {
     return this.urlOf('operator');
   }
 
-  /** The server that leads the replicas of the log; undefined while none does. */
-  async leader(): Promise<number | undefined> {
+  /** Waits until a server leads the replicas of the log. @returns which. */
+  async leader(): Promise<number> {
     const nats = await Nats.connect({ url: this.url, name: 'test', installation: defaultNames.installation });
     try {
-      const answer = await nats.request(defaultNames.api('STREAM.INFO'));
-      const info: unknown = answer?.status === 0 ? JSON.parse(answer.bytes.toString()) : {};
-      const cluster = isObject(info) && isObject(info.cluster) ? info.cluster : {};
-      const [, node] = /^node-(\d)$/.exec(String(cluster.leader)) ?? [];
-      return node === undefined ? undefined : Number(node);
+      for (const deadline = Date.now() + electedWithinMs; Date.now() < deadline; ) {
+        const answer = await nats.request(defaultNames.api('STREAM.INFO'));
+        const info: unknown = answer?.status === 0 ? JSON.parse(answer.bytes.toString()) : {};
+        const cluster = isObject(info) && isObject(info.cluster) ? info.cluster : {};
+        const [, node] = /^node-(\d)$/.exec(String(cluster.leader)) ?? [];
+        if (node !== undefined) return Number(node);
+        await sleep(systemTime, pollMs);
+      }
+      throw new Error('the log has no leader');
     } finally {
       await nats.close();
     }

@@ -106,10 +106,7 @@ export class ClusterStage {
     await ensureFirstUser(postgres.url, login);
     // Ingest first: it makes the log.
     for (const role of roles) await Promise.all([this.start(`${role}-0`), this.start(`${role}-1`)]);
-    const { access_token } = (await this.api('/auth/login', { method: 'POST', body: login })).json<{
-      access_token: string;
-    }>();
-    this.#authorization = `Bearer ${access_token}`;
+    await this.#logIn();
     const body = { name: 'Cluster', fallback_url: 'https://example.com/' };
     const app = (await this.api('/apps', { method: 'POST', body })).json<{
       id: string;
@@ -125,7 +122,14 @@ export class ClusterStage {
     return send(httpsRequest, target, { ...call, headers });
   }
 
+  /** Tokens end after some minutes. */
+  async #logIn(): Promise<void> {
+    const reply = await this.api('/auth/login', { method: 'POST', body: login });
+    this.#authorization = `Bearer ${reply.json<{ access_token: string }>().access_token}`;
+  }
+
   async newLink(path: string): Promise<{ id: string; short_code: string }> {
+    await this.#logIn();
     const body = { app_id: this.#appId, path, campaign: path };
     const reply = await this.api('/links', { method: 'POST', body });
     if (reply.status !== 201) throw new Error(`no link was created: ${reply.text}`);
@@ -134,7 +138,7 @@ export class ClusterStage {
 
   /** Up to when the API's figures are complete, epoch ms. */
   async asOf(): Promise<number> {
-    const reply = await this.api(`/analytics/overview?app_id=${this.#appId}&range=24h`);
+    const reply = await this.api(`/analytics/overview?app_id=${this.#appId}`);
     const { as_of } = reply.json<{ as_of: string | null }>();
     return as_of === null ? 0 : Date.parse(as_of);
   }

@@ -22,7 +22,7 @@ const load = { seed, clicks: 3_000, clicksPerSecond: 400, settleMs: 120_000 };
 test('a leader and a follower of the log are killed, then two servers at once: nothing is lost or counted twice', async () => {
   const report = await runFault(stage, { ...load, name: 'log cluster' }, async (scene) => {
     for (let rounds = 0; rounds < times(3); rounds++) {
-      const leader = await vi.waitUntil(() => stage.nats.leader(), patience);
+      const leader = await stage.nats.leader();
       const [one, other] = [(leader + 1) % 3, (leader + 2) % 3];
       for (const node of [leader, one]) {
         await redirected(scene, 400);
@@ -30,7 +30,7 @@ test('a leader and a follower of the log are killed, then two servers at once: n
         scene.hit(node === leader ? 'leader killed' : 'follower killed');
         await redirected(scene, 400);
         await stage.nats.revive(node);
-        await vi.waitUntil(() => stage.nats.leader(), patience);
+        await stage.nats.leader();
       }
       await Promise.all([stage.nats.kill(one), stage.nats.kill(other)]);
       scene.hit('quorum lost');
@@ -85,7 +85,9 @@ test('every process is killed under load, one after the other: nothing is lost o
 test('a machine is removed under load: its records are stored, and figures no longer wait for it', async () => {
   const report = await runFault(stage, { ...load, name: 'machine removed' }, async (scene) => {
     await redirected(scene, 400);
-    for (const name of ['redirector-1', 'gateway-1', 'ingest-1', 'api-1'] as const) await stage.end(name);
+    for (const name of ['redirector-1', 'gateway-1', 'api-1'] as const) await stage.end(name);
+    // One that stops properly leaves nothing that would have to be removed.
+    await stage.kill('ingest-1');
     expect(await stage.admin('retire-machine', 'edge-1')).toMatch(/edge-1 reported \d+ seconds ago/);
     // Its publisher still carries what its edges wrote.
     const uncommitted = () => stage.metric('publisher-1', 'signpost_publisher_uncommitted_seconds');
