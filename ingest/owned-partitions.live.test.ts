@@ -140,7 +140,7 @@ test(
     const leftAt = performance.now();
     await expect.poll(shares, patience).toEqual([5]);
     expect(performance.now() - leftAt).toBeLessThan(whenQuiet(10_000));
-    await way.keep(500);
+    await way.keep(500, 5, 5);
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
   },
   long,
@@ -151,11 +151,13 @@ test('with several ingests, each click is written to Redis once', { tags: ['slow
   const [a, b] = [await ingestHere('a', more), await ingestHere('b', more)];
   await expect.poll(shares, patience).toEqual([3, 2]);
   const before = way.kept;
-  await way.keep(200);
+  await way.keep(200, 5, 5);
   const carried = () => a.feedCounters.clicks + b.feedCounters.clicks;
   await expect.poll(carried, patience).toBeGreaterThanOrEqual(way.kept);
   await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-  expect([carried(), Math.min(a.feedCounters.clicks, b.feedCounters.clicks)]).toEqual([before + 200, 0]);
+  expect(carried()).toBe(before + 200);
+  // Each carries those of its own partitions.
+  expect(Math.min(a.feedCounters.clicks, b.feedCounters.clicks)).toBeGreaterThanOrEqual(80);
 });
 
 test('an event that is sent again while the number of partitions goes from 1 to 4 to 2 is counted once, with two ingests', {

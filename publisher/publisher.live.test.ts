@@ -303,6 +303,24 @@ test('marks of another installation delete nothing, before and after the owner o
     .toEqual([producer(2)]);
 });
 
+test('a publisher that stops reports how far its journals are committed by then', async () => {
+  const reports: number[] = [];
+  const end = nats.subscribe(nats.names.progress, ({ bytes }) => {
+    reports.push(JSON.parse(bytes.toString()).committed_to);
+  });
+  deadJournal(producer(1), 10);
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
+  const before = publisher.committedTo;
+  commit(producer(1), 10);
+  await expect.poll(() => publisher.committedTo, patience).toBeGreaterThan(before);
+  const { committedTo } = publisher;
+  await publisher.stop();
+  await nats.flush();
+  end();
+  expect(reports.at(-1)).toBeGreaterThanOrEqual(committedTo);
+});
+
 test('a publisher under whose name other journals report is notified by a reply to its report', async () => {
   let isTaken = false;
   const reports: object[] = [];

@@ -131,11 +131,14 @@ export class Publisher {
   }
 
   async stop(): Promise<void> {
+    if (this.#isStopped) return;
     this.#isStopped = true;
     const { time } = this.#options.system;
     time.clear(this.#timer);
     for (const end of this.#ends) end();
     while (this.#isRunning) await new Promise<void>((done) => time.atTurnEnd(done));
+    // An operator who waited until all was committed may retire the machine: its last report must say so.
+    this.#tellProgress(Number.POSITIVE_INFINITY);
     for (const producer of this.#producers.values()) producer.reader.close();
   }
 

@@ -152,10 +152,10 @@ export class PipelineHarness {
     });
   }
 
-  /** Appends clicks, some in a turn, and waits until all are answered. */
-  async keep(count: number, perTurn = 5): Promise<void> {
-    const lane = this.journal.lane('click', 0);
+  /** Appends clicks, some in a turn, and waits until all are answered. @param partitions each turn is for another one. */
+  async keep(count: number, perTurn = 5, partitions = 1): Promise<void> {
     for (let n = 0; n < count; n += perTurn) {
+      const lane = this.journal.lane('click', Math.floor(n / perTurn) % partitions);
       const turn = Array.from({ length: Math.min(perTurn, count - n) }, () => {
         return new Promise<void>((done, fail) => {
           this.journal.append(lane, testClick(Date.now()), {
@@ -226,7 +226,7 @@ export class PipelineHarness {
 
   async figures(): Promise<Figures> {
     const [raw] = await this.client.query<{ rows: number; distinct: number; dead_letters: number }>(
-      `SELECT count() AS rows, uniqExact(producer_id, frame_no, idx) AS distinct,
+      `SELECT count() AS rows, uniqExact(log_partition, producer_id, frame_no, idx) AS distinct,
               (SELECT count() FROM dead_letters) AS dead_letters FROM clicks`,
     );
     const sums = await this.client.query<{ rows: number }>(
