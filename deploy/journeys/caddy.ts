@@ -39,12 +39,12 @@ export interface HttpsReply {
 
 export class Caddy {
   readonly #folder: string;
-  readonly #port: number;
+  readonly port: number;
   readonly #child: ChildProcess;
 
   private constructor(folder: string, port: number, child: ChildProcess) {
     this.#folder = folder;
-    this.#port = port;
+    this.port = port;
     this.#child = child;
   }
 
@@ -83,11 +83,16 @@ export class Caddy {
     return caddy;
   }
 
+  /** The certificate of its authority. */
+  get authority(): string {
+    return join(this.#folder, 'pki', 'authorities', 'local', 'root.crt');
+  }
+
   /** GET with the host in SNI and in the request; the certificate must be for it, from this Caddy's authority. */
   get(host: string, path: string, headers: Readonly<Record<string, string>> = {}): Promise<HttpsReply> {
-    const ca = readFileSync(join(this.#folder, 'pki', 'authorities', 'local', 'root.crt'));
+    const ca = readFileSync(this.authority);
     return new Promise((settle, fail) => {
-      const options = { host: '127.0.0.1', port: this.#port, servername: host, path, ca, agent: false as const };
+      const options = { host: '127.0.0.1', port: this.port, servername: host, path, ca, agent: false as const };
       const sent = request({ ...options, headers: { host, ...headers }, timeout: 20_000 }, (response) => {
         let text = '';
         response.setEncoding('utf8');

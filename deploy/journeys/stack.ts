@@ -85,12 +85,12 @@ export class Stack {
     }
   }
 
-  /** Runs the launcher until it prints `ready`. @returns the milliseconds that took. */
-  launch(folder?: string): Promise<number> {
+  /** Runs the launcher until it prints `ready`. @param command starts it. @returns the milliseconds that took. */
+  launch(folder?: string, command: readonly string[] = ['npm', 'start', '--silent']): Promise<number> {
     const startedMs = Date.now();
     this.output = '';
     const settings = Object.entries(this.#environment).map(([name, value]) => `${name}=${value}`);
-    const child = spawn('env', [...settings, 'npm', 'start', '--silent'], {
+    const child = spawn('env', [...settings, ...command], {
       stdio: ['pipe', 'pipe', 'pipe'],
       detached: true,
       ...(folder === undefined ? {} : { cwd: folder }),
