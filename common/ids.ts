@@ -17,6 +17,7 @@ export type IdPrefix =
   | 'key'
   | 'viw'
   | 'whk'
+  | 'pbk'
   | 'inv'
   | 'imp'
   | 'eml'

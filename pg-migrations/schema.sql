@@ -674,7 +674,7 @@ CREATE TABLE public.webhook_endpoints (
   description text NOT NULL DEFAULT ''::text,
   events text[] NOT NULL,
   app_ids text[],
-  secret_ciphertext text NOT NULL,
+  secret_ciphertext text,
   previous_secret_ciphertext text,
   previous_secret_until timestamp with time zone,
   created_by text,
@@ -684,9 +684,15 @@ CREATE TABLE public.webhook_endpoints (
   disabled_at timestamp with time zone,
   disabled_reason text,
   event_names text[],
+  postback_method text,
+  postback_body text,
+  campaigns text[],
   CONSTRAINT webhook_endpoints_app_ids_check CHECK ((cardinality(app_ids) > 0)),
+  CONSTRAINT webhook_endpoints_campaigns_check CHECK ((cardinality(campaigns) > 0)),
   CONSTRAINT webhook_endpoints_check CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
   CONSTRAINT webhook_endpoints_check1 CHECK (((previous_secret_ciphertext IS NULL) = (previous_secret_until IS NULL))),
+  CONSTRAINT webhook_endpoints_check2 CHECK (((secret_ciphertext IS NULL) = (postback_method IS NOT NULL))),
+  CONSTRAINT webhook_endpoints_check3 CHECK (((postback_method IS NOT NULL) OR ((postback_body IS NULL) AND (campaigns IS NULL)))),
   CONSTRAINT webhook_endpoints_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
   CONSTRAINT webhook_endpoints_description_check CHECK ((char_length(description) <= 300)),
   CONSTRAINT webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['requested'::text, 'gone'::text, 'failing'::text, 'backlog'::text]))),
@@ -694,6 +700,8 @@ CREATE TABLE public.webhook_endpoints (
   CONSTRAINT webhook_endpoints_events_check CHECK ((cardinality(events) > 0)),
   CONSTRAINT webhook_endpoints_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id),
+  CONSTRAINT webhook_endpoints_postback_body_check CHECK ((char_length(postback_body) <= 2048)),
+  CONSTRAINT webhook_endpoints_postback_method_check CHECK ((postback_method = ANY (ARRAY['GET'::text, 'POST'::text]))),
   CONSTRAINT webhook_endpoints_url_check CHECK ((char_length(url) <= 2048))
 );
 

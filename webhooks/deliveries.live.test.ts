@@ -333,3 +333,34 @@ test('a receiver that fails in every way gets each message at least once under i
   expect(outcomes).toHaveLength(4 * (moods.length + 1));
   expect(inside.received).toEqual([]);
 });
+
+test('a postback is sent by its method without a signature, tried again on the schedule, and its attempts show the template', async () => {
+  const to = await receiver(503);
+  const template = `${to.url}/{event_name}?id={event_id}`;
+  const body = 'name={event_name}&value={revenue}';
+  const endpoint = await stage.endpoint(template, { events: ['event.recorded'], postback: { method: 'POST', body } });
+  const [id = ''] = await stage.owe(endpoint);
+  await stage.deliverAll();
+  to.answer = (response) => response.writeHead(200).end();
+  stage.nowMs += retryDelaysMs[0] ?? 0;
+  await stage.deliverAll();
+  expect(to.received).toHaveLength(2);
+  for (const got of to.received) {
+    expect([got.method, got.path, got.body]).toEqual(['POST', '/hook/purchase?id=e1', 'name=purchase&value=12.5']);
+    expect(got.headers).toMatchObject({ 'content-type': 'application/x-www-form-urlencoded' });
+    expect(Object.keys(got.headers).filter((name) => name.startsWith('webhook-'))).toEqual([]);
+  }
+  expect(await stage.message(id)).toMatchObject({ status: 'delivered', tries: 2 });
+  expect(await stage.outcomes(endpoint)).toEqual(['http_error', 'delivered']);
+  const shown = await stage.db.query('SELECT DISTINCT url FROM webhook_attempts WHERE endpoint_id = $1', [endpoint.id]);
+  expect(shown).toEqual([{ url: template }]);
+});
+
+test('a postback leads to no address inside the installation either', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(`${to.url}?i={event_id}`, { postback: { method: 'GET' } });
+  await stage.owe(endpoint);
+  await stage.deliverAll(stage.process({ reachable: new ReachableAddresses([]) }));
+  expect(await stage.outcomes(endpoint)).toEqual(['address_not_allowed']);
+  expect(to.received).toEqual([]);
+});

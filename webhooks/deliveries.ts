@@ -12,9 +12,11 @@ import type { Encryption } from '#common/encryption.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import { webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
+import type { ReadQuery } from './click-query.ts';
 import type { Attempt, ClaimedMessage, MessageStore } from './message-store.ts';
 import { payloadOf } from './payload.ts';
-import { type PostOutcome, type PostParts, post } from './post.ts';
+import { type Post, type PostOutcome, type PostParts, post } from './post.ts';
+import { postbackRequest } from './postback-request.ts';
 import { failingMsMax, retryDelayMs } from './schedule.ts';
 import { signedHeaders } from './signature.ts';
 import type { ReadClicks } from './stored-clicks.ts';
@@ -30,6 +32,7 @@ export interface DeliveryParts extends Pick<PostParts, 'resolve' | 'reachable'> 
   readonly encryption: Encryption;
   readonly shortUrl: ShortUrl;
   readonly readClicks: ReadClicks;
+  readonly readQuery: ReadQuery;
   readonly clock: Clock;
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** Replaced in tests. */
@@ -118,13 +121,23 @@ export class Deliveries {
   }
 
   async #send(message: ClaimedMessage, nowMs: number): Promise<SendOutcome> {
-    const { encryption, shortUrl, readClicks, resolve, reachable } = this.#parts;
+    const { resolve, reachable } = this.#parts;
+    const request = await this.#requestOf(message, nowMs);
+    if ('kind' in request) return request;
+    const limits = { resolve, reachable, timeLimitMs: this.#parts.timeLimitMs ?? timeLimitMs };
+    return await post({ ...request, signal: this.#aborting.signal }, limits);
+  }
+
+  /** @throws ClickHouseFailure */
+  async #requestOf(message: ClaimedMessage, nowMs: number): Promise<Omit<Post, 'signal'> | SendOutcome> {
+    const { encryption, shortUrl, readClicks, readQuery } = this.#parts;
+    if (message.postback_method !== null) return await postbackRequest(message, message.postback_method, readQuery);
     const { id, endpoint_id, previous_secret_ciphertext: previous, previous_secret_until: until } = message;
     const secretOf = (sealed: string) => encryption.decrypt(sealed, webhookSecretContext(endpoint_id));
     const isPreviousValid = previous !== null && until !== null && until.getTime() > nowMs;
     let secrets: string[];
     try {
-      secrets = [message.secret_ciphertext, ...(isPreviousValid ? [previous] : [])].map(secretOf);
+      secrets = [message.secret_ciphertext ?? '', ...(isPreviousValid ? [previous] : [])].map(secretOf);
     } catch (err) {
       this.#parts.log.warn({ err, endpoint_id }, 'the secret of a webhook endpoint cannot be decrypted');
       return { kind: 'failed', reason: 'secret_unreadable' };
@@ -136,10 +149,7 @@ export class Deliveries {
       'user-agent': 'Signpost-Webhooks/1',
       ...signedHeaders(id, nowMs, body, secrets),
     };
-    return await post(
-      { url: message.url, headers, body, signal: this.#aborting.signal },
-      { resolve, reachable, timeLimitMs: this.#parts.timeLimitMs ?? timeLimitMs },
-    );
+    return { method: 'POST', url: message.url, headers, body };
   }
 
   async #settle(attempt: Attempt, outcome: SendOutcome): Promise<void> {

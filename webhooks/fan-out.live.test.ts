@@ -1,9 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { webhookColumns } from '#clickhouse/queries/batch-records.ts';
+import { newId } from '#common/ids.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { clicksPayload, eventPayload, installPayload, matchPayload } from '#common/webhooks/record-payloads.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
+import { queriesIn } from './click-query.ts';
 import { FanOut } from './fan-out.ts';
 import { clicksIn } from './stored-clicks.ts';
 import { type Receiver, receiverForTest } from './testing/receiver.ts';
@@ -305,4 +307,55 @@ test('a batch that cannot be read is postponed, and holds up no other', async ()
   expect(await owed(endpoint)).toHaveLength(1);
   expect([await waiting(), errors.splice(0).length]).toEqual([1, 1]);
   await stage.db.execute('DELETE FROM webhook_batches');
+});
+
+test('a postback is sent once for each event of its names and campaigns, filled with the event and the parameters of its click', async () => {
+  const template = `${receiver.url}?e={event_name}&r={revenue}&c={currency}&k={campaign}&i={event_id}&g={query.gclid}`;
+  const [events, eventNames] = [['event.recorded'], ['purchase']];
+  const postback = { method: 'GET' as const, campaigns: ['summer & sale'] };
+  const endpoint = await stage.endpoint(template, { events, eventNames, postback });
+  const { organization_id: organizationId } = endpoint;
+  const webhook = await stage.endpoint(url, { organizationId, events, eventNames });
+  const foreign = await stage.endpoint(template, { events, eventNames, postback: { method: 'GET' } });
+  const no = ++batchNo;
+  const click_id = newId('clk', timeMs);
+  const at = { organization_id: organizationId, app_id: 'app_1', name: 'purchase', campaign: 'summer & sale' };
+  await store('clicks', [{ organization_id: organizationId, app_id: 'app_1', click_id, query: 'gclid=a%2Fb&x=1' }], no);
+  await store(
+    'events',
+    [
+      { ...at, event_id: 'e1', click_id, revenue_amount: '12.5', revenue_currency: 'EUR' },
+      { ...at, event_id: 'e2', campaign: 'winter' },
+      { ...at, event_id: 'e3', name: 'opened' },
+    ],
+    no,
+  );
+  for (let times = 0; times < 2; times++) {
+    await commit(no, 'clicks', 'events');
+    expect(await fanOut().pass()).toBe(1);
+  }
+  expect((await owed(endpoint)).map(({ data }) => data['event_id'])).toEqual(['e1']);
+  expect((await owed(webhook)).map(({ data }) => data['event_id'])).toEqual(['e1', 'e2']);
+  expect(await owed(foreign)).toEqual([]);
+
+  await stage.db.execute('DELETE FROM webhook_messages WHERE endpoint_id = $1', [webhook.id]);
+  receiver.received.splice(0);
+  stage.nowMs = Date.now() + 60_000;
+  await stage.deliverAll(stage.process({ readQuery: queriesIn(clickhouse) }));
+  expect(receiver.received.map(({ method, path, body }) => [method, path, body])).toEqual([
+    ['GET', '/hook?e=purchase&r=12.5&c=EUR&k=summer%20%26%20sale&i=e1&g=a%2Fb', ''],
+  ]);
+  expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
+});
+
+test('of a click that is not known, or of another app, a postback has no parameters', async () => {
+  const [organization_id, no] = [await stage.newOrganization(), ++batchNo];
+  const click_id = newId('clk', timeMs);
+  await store('clicks', [{ organization_id, app_id: 'app_1', click_id, query: 'gclid=1' }], no);
+  const queryOf = queriesIn(clickhouse);
+  expect(await queryOf(organization_id, { app_id: 'app_1', click_id })).toBe('gclid=1');
+  expect(await queryOf(organization_id, { app_id: 'app_2', click_id })).toBe('');
+  expect(await queryOf('org_other', { app_id: 'app_1', click_id })).toBe('');
+  expect(await queryOf(organization_id, { app_id: 'app_1', click_id: newId('clk', timeMs) })).toBe('');
+  expect(await queryOf(organization_id, { app_id: 'app_1', click_id: '' })).toBe('');
 });

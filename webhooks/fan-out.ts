@@ -35,7 +35,7 @@ const next = `
    ORDER BY log_partition, batch_no LIMIT 1 FOR UPDATE SKIP LOCKED`;
 const remove = 'DELETE FROM webhook_batches WHERE log_partition = $1 AND batch_no = $2';
 const subscribers = `
-  SELECT id, organization_id, app_ids, events, event_names FROM webhook_endpoints WHERE disabled_at IS NULL AND created_at <= $1`;
+  SELECT id, organization_id, app_ids, events, event_names, campaigns FROM webhook_endpoints WHERE disabled_at IS NULL AND created_at <= $1`;
 /** An endpoint that is deleted meanwhile makes this fail, and the batch is read again without it. */
 const owe = `
   INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)

@@ -10,6 +10,7 @@ import { urlsIn } from '#common/process/url-list.ts';
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Chores } from './chores.ts';
+import { queriesIn } from './click-query.ts';
 import { Deliveries } from './deliveries.ts';
 import { FanOut } from './fan-out.ts';
 import { resolveWith } from './host-addresses.ts';
@@ -36,6 +37,7 @@ const deliveries = new Deliveries({
   encryption: new Encryption(parseSecretKeys(config.SECRET_KEY)),
   shortUrl: shortUrlWith(config),
   readClicks: clicksIn(clickhouse),
+  readQuery: queriesIn(clickhouse),
   resolve: resolveWith(config.DNS_SERVERS),
   reachable: new ReachableAddresses(config.WEBHOOK_ALLOWED_NETWORKS),
   clock: systemClock,

@@ -10,6 +10,7 @@
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
+import type { PostbackMethod } from '#common/webhooks/postback-template.ts';
 import type { DisabledReason } from '#common/webhooks/webhook-events.ts';
 
 /** Longer than an attempt may take, with what is written afterwards. */
@@ -36,9 +37,13 @@ export interface ClaimedMessage {
   readonly tries: number;
   readonly lease: string;
   readonly url: string;
-  readonly secret_ciphertext: string;
+  /** Null for a postback. */
+  readonly secret_ciphertext: string | null;
   readonly previous_secret_ciphertext: string | null;
   readonly previous_secret_until: Date | null;
+  /** Null for a webhook; of a postback the URL is a template, as is the body. */
+  readonly postback_method: PostbackMethod | null;
+  readonly postback_body: string | null;
 }
 
 export interface Attempt {
@@ -72,7 +77,8 @@ const claim = `
     FROM (SELECT id FROM turns WHERE turn <= ${perOrganizationMax} ORDER BY turn, due_at LIMIT $4) AS t, webhook_endpoints e
    WHERE m.id = t.id AND e.id = m.endpoint_id
   RETURNING m.id, m.endpoint_id, m.organization_id, m.type, m.occurred_at, m.data, m.tries, m.lease,
-            e.url, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until`;
+            e.url, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until,
+            e.postback_method, e.postback_body`;
 
 const noteAttempt = `
   INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)

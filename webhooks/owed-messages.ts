@@ -16,6 +16,8 @@ export interface Subscriber {
   readonly app_ids: readonly string[] | null;
   readonly events: readonly WebhookEventType[];
   readonly event_names: readonly string[] | null;
+  /** Null: every one. */
+  readonly campaigns: readonly string[] | null;
 }
 
 /** As ingest keeps it. */
@@ -164,7 +166,8 @@ async function owedRecords(
   });
 }
 
-function isFact(type: WebhookEventType, row: RecordRow, { event_names }: Subscriber): boolean {
+function isFact(type: WebhookEventType, row: RecordRow, { event_names, campaigns }: Subscriber): boolean {
+  if (campaigns !== null && !campaigns.includes(String(row['campaign']))) return false;
   if (type === 'install.attributed') return row['attributed'] === true;
   if (type === 'conversion.recorded') return row['is_conversion'] === true;
   if (type === 'event.recorded') return event_names?.includes(String(row['name'])) === true;

@@ -48,7 +48,7 @@ function send(url: string, answers: readonly string[] = [outside], more: Partial
     timeLimitMs: 2_000,
     ...more,
   };
-  return post({ url, headers: {}, body: '{}', signal: new AbortController().signal }, parts);
+  return post({ method: 'POST', url, headers: {}, body: '{}', signal: new AbortController().signal }, parts);
 }
 
 const named = () => `http://hooks.example:${receiver.port}/hook`;

@@ -9,6 +9,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import type { ReachableAddresses } from '#common/reachable-addresses.ts';
+import type { PostbackMethod } from '#common/webhooks/postback-template.ts';
 import type { WebhookFailure } from '#common/webhooks/webhook-events.ts';
 
 /** Of an answer, this much is kept, and no more is read. */
@@ -24,6 +25,7 @@ export interface PostParts {
 }
 
 export interface Post {
+  readonly method: PostbackMethod;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -40,7 +42,7 @@ class AddressRefused extends Error {}
 class NameNotResolved extends Error {}
 
 /** Never rejects. */
-export function post({ url: text, headers, body, signal }: Post, parts: PostParts): Promise<PostOutcome> {
+export function post({ method, url: text, headers, body, signal }: Post, parts: PostParts): Promise<PostOutcome> {
   const url = new URL(text);
   const literal = url.hostname.replace(/^\[(.*)\]$/, '$1');
   // For an address there is no look-up.
@@ -50,8 +52,8 @@ export function post({ url: text, headers, body, signal }: Post, parts: PostPart
   if (signal.aborted) return Promise.resolve({ kind: 'aborted' });
   return new Promise((resolve) => {
     const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
-      method: 'POST',
-      headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
+      method,
+      headers: method === 'GET' ? headers : { ...headers, 'content-length': String(Buffer.byteLength(body)) },
       agent: false,
       lookup: judgedLookup(parts),
     });
@@ -69,7 +71,7 @@ export function post({ url: text, headers, body, signal }: Post, parts: PostPart
     request.on('response', (response) => {
       read = reader(response, () => settle(read?.() ?? { kind: 'failed', reason: 'connection_failed' }));
     });
-    request.end(body);
+    request.end(method === 'GET' ? undefined : body);
   });
 }
 

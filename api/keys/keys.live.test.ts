@@ -14,6 +14,7 @@ let other: { id: string };
 let link: { id: string };
 let otherLink: { id: string };
 let webhook: { id: string };
+let postback: { id: string };
 
 beforeAll(async () => {
   api = await apiForTest();
@@ -21,10 +22,17 @@ beforeAll(async () => {
   [app, other] = [await make('/apps', { name: 'Keys' }), await make('/apps', { name: 'Other' })];
   link = await make('/links', { app_id: app.id, path: '/x', tags: ['t'], external_id: 'known' });
   webhook = await make('/webhooks', newWebhook());
+  postback = await make('/postbacks', newPostback());
   otherLink = await make('/links', { app_id: other.id, path: '/other', tags: ['t'] });
 });
 afterEach(() => expect(api.failures.splice(0)).toEqual([]));
 afterAll(() => api.stop());
+
+const newPostback = () => ({
+  url: 'https://network.example/?click={click_id}',
+  events: ['install.attributed'],
+  organization_id: owner.organization_id,
+});
 
 const newWebhook = () => ({
   url: 'https://hooks.example.com/',
@@ -129,6 +137,13 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /analytics/page': async () => [`/analytics/page?app_id=${app.id}`, 200],
   'GET /analytics/export': async () => [`/analytics/export?organization_id=${owner.organization_id}`, 200],
   'GET /matches': async () => [`/matches?app_id=${app.id}`, 200],
+  'GET /postbacks': async () => [`/postbacks?organization_id=${owner.organization_id}`, 200],
+  'POST /postbacks': async () => ['/postbacks', 201, newPostback()],
+  'GET /postbacks/{postback_id}': async () => [`/postbacks/${postback.id}`, 200],
+  'PATCH /postbacks/{postback_id}': async () => [`/postbacks/${postback.id}`, 200, { description: 'By a key' }],
+  'DELETE /postbacks/{postback_id}': async () => [`/postbacks/${(await make('/postbacks', newPostback())).id}`, 200],
+  'POST /postbacks/{postback_id}/test': async () => [`/postbacks/${postback.id}/test`, 202],
+  'GET /postbacks/{postback_id}/attempts': async () => [`/postbacks/${postback.id}/attempts`, 200],
   'GET /webhooks': async () => [`/webhooks?organization_id=${owner.organization_id}`, 200],
   'POST /webhooks': async () => ['/webhooks', 201, newWebhook()],
   'GET /webhooks/{webhook_id}': async () => [`/webhooks/${webhook.id}`, 200],

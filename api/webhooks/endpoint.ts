@@ -53,10 +53,11 @@ export async function findEndpoint(
   caller: UserCaller,
   id: string,
   isRead = false,
+  kind: 'pbk' | 'whk' = 'whk',
 ): Promise<EndpointRow | Rejection> {
   const owner = 'SELECT organization_id FROM webhook_endpoints WHERE id = $1';
-  const [known] = isId('whk', id) ? await db.query<{ organization_id: string }>(owner, [id]) : [];
-  if (!known) return notFound('There is no webhook with this id.');
+  const [known] = isId(kind, id) ? await db.query<{ organization_id: string }>(owner, [id]) : [];
+  if (!known) return notFound(`There is no ${kind === 'whk' ? 'webhook' : 'postback'} with this id.`);
   const { organization_id } = known;
   const isMember = caller.memberships.some((one) => one.organization_id === organization_id);
   const denied = isRead && isMember ? null : refuseWrite(caller, organization_id);

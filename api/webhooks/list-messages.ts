@@ -1,6 +1,8 @@
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
+import type { Answer } from '#common/http/route.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { endpointParams, withEndpoint } from './endpoint.ts';
 import {
   type AttemptRow,
@@ -76,16 +78,23 @@ export const listWebhookAttempts = route({
     },
   },
   handle: (deps, { caller, params, query }) =>
-    withEndpoint(deps, caller, params.webhook_id, true, async (tenant) => {
-      const page = pageOf(query);
-      const values = [params.webhook_id, query.message_id ?? null];
-      const [counted] = await tenant.query<{ total: number }>(counting(ofAttempts), values);
-      const columns = 'message_id, type, url, outcome, http_status, answer, duration_ms, attempted_at';
-      const rows = await tenant.query<AttemptRow>(`SELECT ${columns} ${ofAttempts} LIMIT $4 OFFSET $5`, [
-        ...values,
-        page.limit,
-        page.offset,
-      ]);
-      return listAnswer(rows.map(attemptAnswer), counted?.total ?? 0, page);
-    }),
+    withEndpoint(deps, caller, params.webhook_id, true, (tenant) => attemptsOf(tenant, params.webhook_id, query)),
 });
+
+/** A page of the attempts of an endpoint. */
+export async function attemptsOf(
+  tenant: TenantQueries,
+  endpointId: string,
+  query: Parameters<typeof pageOf>[0] & { readonly message_id?: string },
+): Promise<Answer> {
+  const page = pageOf(query);
+  const values = [endpointId, query.message_id ?? null];
+  const [counted] = await tenant.query<{ total: number }>(counting(ofAttempts), values);
+  const columns = 'message_id, type, url, outcome, http_status, answer, duration_ms, attempted_at';
+  const rows = await tenant.query<AttemptRow>(`SELECT ${columns} ${ofAttempts} LIMIT $4 OFFSET $5`, [
+    ...values,
+    page.limit,
+    page.offset,
+  ]);
+  return listAnswer(rows.map(attemptAnswer), counted?.total ?? 0, page);
+}

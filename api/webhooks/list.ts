@@ -4,8 +4,9 @@ import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
 import { type EndpointRow, endpointAnswer, endpointColumns, endpointExample, endpointSchema } from './endpoint.ts';
 
-const count = 'SELECT count(*) AS total FROM webhook_endpoints WHERE organization_id = ANY ($1)';
-const newest = `SELECT ${endpointColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1)
+const count =
+  'SELECT count(*) AS total FROM webhook_endpoints WHERE organization_id = ANY ($1) AND postback_method IS NULL';
+const newest = `SELECT ${endpointColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1) AND postback_method IS NULL
   ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`;
 
 export const listWebhooks = route({

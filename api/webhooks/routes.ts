@@ -4,6 +4,13 @@ import { createWebhook } from './create.ts';
 import { deleteWebhook } from './delete.ts';
 import { listWebhooks } from './list.ts';
 import { listWebhookAttempts, listWebhookMessages } from './list-messages.ts';
+import { createPostback } from './postbacks/create.ts';
+import { deletePostback } from './postbacks/delete.ts';
+import { listPostbacks } from './postbacks/list.ts';
+import { listPostbackAttempts } from './postbacks/list-attempts.ts';
+import { readPostback } from './postbacks/read.ts';
+import { testPostback } from './postbacks/send-test.ts';
+import { updatePostback } from './postbacks/update.ts';
 import { readWebhook } from './read.ts';
 import { replayWebhook } from './replay.ts';
 import { rotateWebhookSecret } from './rotate-secret.ts';
@@ -21,4 +28,11 @@ export const webhookRoutes: readonly Route<ApiDeps>[] = [
   listWebhookMessages,
   listWebhookAttempts,
   replayWebhook,
+  listPostbacks,
+  createPostback,
+  readPostback,
+  updatePostback,
+  deletePostback,
+  testPostback,
+  listPostbackAttempts,
 ];

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { route } from '#api/route.ts';
 import { invalid } from '#common/http/rejection.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { TEST_EVENT } from '#common/webhooks/webhook-events.ts';
 import { endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
@@ -31,8 +32,17 @@ export const testWebhook = route({
   handle: (deps, { caller, params }) =>
     withEndpoint(deps, caller, params.webhook_id, false, async (tenant, endpoint) => {
       if (endpoint.disabled_at !== null) return invalid('id', 'the webhook is disabled: enable it first');
-      const data = JSON.stringify({ endpoint_id: params.webhook_id });
-      const rows = await tenant.query<{ id: string }>(insertion, [params.webhook_id, new Date(deps.clock()), data]);
-      return { status: 202, body: { message_id: rows[0]?.id } };
+      return { status: 202, body: { message_id: await testMessage(tenant, endpoint.id, deps.clock()) } };
     }),
 });
+
+/** @returns its id. */
+export async function testMessage(
+  tenant: TenantQueries,
+  endpointId: string,
+  nowMs: number,
+): Promise<string | undefined> {
+  const values = [endpointId, new Date(nowMs), JSON.stringify({ endpoint_id: endpointId })];
+  const [row] = await tenant.query<{ id: string }>(insertion, values);
+  return row?.id;
+}

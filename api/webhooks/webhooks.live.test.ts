@@ -335,3 +335,94 @@ test('an organization has at most fifty webhooks', async () => {
   const reply = await member.call('POST', '/webhooks', { url, events });
   expect([reply.status, reply.body.error.message]).toEqual([400, expect.stringContaining('50 webhooks')]);
 });
+
+const postbackUrl = 'https://network.example/p?click={click_id}&g={query.gclid}';
+const newPostback = (more: object = {}, member: Pick<Member, 'call'> = owner) =>
+  make('/postbacks', { url: postbackUrl, events: ['install.attributed'], ...more }, member);
+
+test('a postback is created, listed, changed, tested and deleted, and is no webhook', async () => {
+  const made = await newPostback({ campaigns: ['spring'], description: 'Network' });
+  expect(made).toMatchObject({ method: 'GET', url: postbackUrl, body: null, campaigns: ['spring'], enabled: true });
+  expect(made).not.toHaveProperty('secret');
+  const path = `/postbacks/${made.id}`;
+  expect((await owner.call('GET', path)).body).toEqual(made);
+  expect((await owner.call('GET', '/postbacks')).body.data).toContainEqual(made);
+  const listed = (await owner.call('GET', '/webhooks?limit=100')).body.data;
+  expect(listed.map((one: { id: string }) => one.id)).not.toContain(made.id);
+  for (const below of ['', '/messages', '/attempts']) {
+    expect((await owner.call('GET', `/webhooks/${made.id}${below}`)).status).toBe(404);
+  }
+  const webhook = await newWebhook();
+  expect((await owner.call('GET', `/postbacks/${webhook.id}`)).status).toBe(404);
+
+  const events = ['event.recorded', 'install.attributed'];
+  const change = { method: 'POST', body: 'c={click_id}', events, event_names: ['purchase'], campaigns: null };
+  expect((await owner.call('PATCH', path, change)).body).toMatchObject({ ...change, url: postbackUrl });
+  const sent = await owner.call('POST', `${path}/test`);
+  expect([sent.status, sent.body.message_id]).toEqual([202, expect.stringMatching(/^msg_/)]);
+  expect((await owner.call('GET', `${path}/attempts`)).body.pagination.total).toBe(0);
+  expect((await owner.call('PATCH', path, { enabled: false })).body).toMatchObject({ disabled_reason: 'requested' });
+  expect((await owner.call('POST', `${path}/test`)).status).toBe(400);
+  expect((await owner.call('DELETE', path)).body).toEqual({ id: made.id, deleted: true });
+  expect((await owner.call('GET', path)).status).toBe(404);
+});
+
+test.each([
+  ['url', { url: 'https://network.example/{unknown}' }],
+  ['url', { url: 'https://{click_id}.example/' }],
+  ['url', { url: 'http://network.example/{click_id}' }],
+  ['url', { url: 'https://10.2.0.1/{click_id}' }],
+  ['url', { url: 'not a url' }],
+  ['body', { method: 'POST', body: '{nothing}' }],
+  ['body', { body: 'a={click_id}' }],
+  ['event_names', { events: ['event.recorded'] }],
+  ['event_names', { event_names: ['purchase'] }],
+  ['events', { events: ['click.batch'] }],
+  ['campaigns', { campaigns: [] }],
+])('a postback with a fault in %s is refused: %j', async (field, more) => {
+  const { id } = await newPostback();
+  const replies = [
+    await owner.call('POST', '/postbacks', { url: postbackUrl, events: ['install.attributed'], ...more }),
+    await owner.call('PATCH', `/postbacks/${id}`, more),
+  ];
+  for (const reply of replies) {
+    expect(reply.status).toBe(400);
+    expect(JSON.stringify(reply.body)).toContain(`"${field}`);
+  }
+});
+
+test('a postback belongs to its organization, and to the apps of the key that uses it', async () => {
+  const { id } = await newPostback();
+  const paths = [
+    ['GET', ''],
+    ['PATCH', '', { description: 'x' }],
+    ['DELETE', ''],
+    ['POST', '/test'],
+    ['GET', '/attempts'],
+  ] as const;
+  const limited = await keyFor([app.id]);
+  for (const [method, path, body] of paths) {
+    const where = `${method} ${path}`;
+    expect((await stranger.call(method, `/postbacks/${id}${path}`, body)).status, where).toBe(403);
+    expect((await limited.call(method, `/postbacks/${id}${path}`, body)).status, where).toBe(403);
+    for (const unknown of [newId('pbk', 1), 'x'])
+      expect((await owner.call(method, `/postbacks/${unknown}${path}`, body)).status, where).toBe(404);
+  }
+  expect((await stranger.call('GET', '/postbacks')).body.data).toEqual([]);
+  expect((await limited.call('POST', '/postbacks', { url: postbackUrl, events: ['install.attributed'] })).status).toBe(
+    403,
+  );
+  const own = await newPostback({ app_ids: [app.id] }, limited);
+  expect((await limited.call('GET', '/postbacks')).body.data.map((one: { id: string }) => one.id)).toEqual([own.id]);
+  const foreign = await stranger.call('GET', `/postbacks?organization_id=${owner.organization_id}`);
+  expect(foreign.status).toBe(403);
+});
+
+test('an organization has at most fifty postbacks, beside its webhooks', async () => {
+  const member = await api.member();
+  await newWebhook({}, member);
+  for (let n = 0; n < 50; n++) await newPostback({}, member);
+  const reply = await member.call('POST', '/postbacks', { url: postbackUrl, events: ['install.attributed'] });
+  expect([reply.status, reply.body.error.message]).toEqual([400, expect.stringContaining('50 postbacks')]);
+  await newWebhook({}, member);
+});

@@ -114,6 +114,17 @@ async function webhooksSucceed(): Promise<void> {
   await expectStatus(200, 'DELETE', `/webhooks/${id}`);
 }
 
+async function postbacksSucceed(): Promise<void> {
+  const url = 'https://network.invalid/?click={click_id}&value={revenue}';
+  const { id } = await expectStatus(201, 'POST', '/postbacks', { body: { url, events: ['install.attributed'] } });
+  await expectStatus(200, 'GET', '/postbacks?limit=1');
+  await expectStatus(200, 'GET', `/postbacks/${id}`);
+  await expectStatus(200, 'PATCH', `/postbacks/${id}`, { body: { campaigns: ['spring'] } });
+  await expectStatus(202, 'POST', `/postbacks/${id}/test`);
+  await expectStatus(200, 'GET', `/postbacks/${id}/attempts?limit=1`);
+  await expectStatus(200, 'DELETE', `/postbacks/${id}`);
+}
+
 async function peopleSucceed(): Promise<void> {
   const invite = async (email: string) =>
     expectStatus(201, 'POST', '/invitations', { body: { email, role: 'viewer' } });
@@ -200,6 +211,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'GET', '/keys?limit=1');
   await expectStatus(200, 'DELETE', `/keys/${key['id']}`);
   await webhooksSucceed();
+  await postbacksSucceed();
   await importAFile(String(app['id']));
   const link = await expectStatus(201, 'POST', '/links', {
     body: { app_id: app['id'], path: '/a', tags: ['t'], data: { a: 1 } },

@@ -18,7 +18,7 @@ interface Row {
   readonly query?: string;
   readonly body?: () => object;
   /** What `{id}` stands for; created for each caller. */
-  readonly id?: 'app' | 'link' | 'key' | 'webhook';
+  readonly id?: 'app' | 'link' | 'key' | 'webhook' | 'postback';
 }
 
 /** Statuses in the order of `callers`. */
@@ -34,6 +34,7 @@ let headers: Readonly<Record<Caller, Record<string, string>>>;
 let organization: string;
 let app: { id: string; api_key: string };
 let webhook: { id: string };
+let postback: { id: string };
 let matchId = '';
 let made = 0;
 
@@ -145,6 +146,18 @@ const rows: readonly Row[] = [
     id: 'webhook',
     body: () => ({ from: '2026-01-15T09:30:00Z' }),
   },
+  { endpoint: 'GET /postbacks', statuses: read(), query: 'organization_id={organization}' },
+  { endpoint: 'POST /postbacks', statuses: write(201), body: () => newPostback() },
+  { endpoint: 'GET /postbacks/{postback_id}', statuses: read(), id: 'postback' },
+  {
+    endpoint: 'PATCH /postbacks/{postback_id}',
+    statuses: write(),
+    id: 'postback',
+    body: () => ({ description: 'Renamed' }),
+  },
+  { endpoint: 'DELETE /postbacks/{postback_id}', statuses: write(), id: 'postback' },
+  { endpoint: 'POST /postbacks/{postback_id}/test', statuses: write(202), id: 'postback' },
+  { endpoint: 'GET /postbacks/{postback_id}/attempts', statuses: read(), id: 'postback' },
   { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
   { endpoint: 'GET /tags', statuses: read(), query: 'app_id={app}' },
@@ -245,6 +258,11 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /sdk/posthog/array/{project_key}/config', statuses: sdk(200) },
 ];
 
+const newPostback = () => ({
+  url: 'https://127.0.0.1/?c={click_id}',
+  events: ['install.attributed'],
+  organization_id: organization,
+});
 const newWebhook = () => ({ url: 'https://127.0.0.1/', events: ['link.created'], organization_id: organization });
 
 beforeAll(async () => {
@@ -260,6 +278,7 @@ beforeAll(async () => {
   app = await make('/apps', { name: 'Matrix', allowed_destination_hosts: ['example.com'] }, owner);
   await make('/links', { app_id: app.id, path: '/known', external_id: 'known' }, owner);
   webhook = await makeWebhook(owner);
+  postback = await makePostback(owner);
   headers = {
     none: {},
     garbage: bearer('garbage'),
@@ -313,6 +332,7 @@ async function make<T>(path: string, body: object, by: Record<string, string>): 
   return reply.json<T>();
 }
 
+const makePostback = (by: Record<string, string>) => make<{ id: string }>('/postbacks', newPostback(), by);
 const makeWebhook = (by: Record<string, string>) => make<{ id: string }>('/webhooks', newWebhook(), by);
 
 async function pathOf(row: Row): Promise<string> {
@@ -331,6 +351,10 @@ async function pathOf(row: Row): Promise<string> {
     // An organization has at most fifty.
     const isFresh = row.endpoint.startsWith('DELETE');
     path = path.replace('{webhook_id}', isFresh ? (await makeWebhook(headers.owner)).id : webhook.id);
+  }
+  if (row.id === 'postback') {
+    const isFresh = row.endpoint.startsWith('DELETE');
+    path = path.replace('{postback_id}', isFresh ? (await makePostback(headers.owner)).id : postback.id);
   }
   if (path.includes('{view_id}')) {
     const wanted = { name: 'Fresh', query: {}, organization_id: organization };

@@ -3,6 +3,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 
 export interface Received {
+  readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
@@ -27,7 +28,7 @@ export async function receiverForTest(host = '127.0.0.1', port = 0): Promise<Rec
       body += text;
     });
     request.on('end', () => {
-      const got = { path: request.url ?? '', headers: request.headers, body };
+      const got = { method: request.method ?? '', path: request.url ?? '', headers: request.headers, body };
       receiver.received.push(got);
       receiver.answer(response, got);
     });

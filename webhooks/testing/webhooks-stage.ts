@@ -33,7 +33,14 @@ export interface WebhooksStage {
   newOrganization(): Promise<string>;
   endpoint(
     url: string,
-    more?: { organizationId?: string; events?: string[]; appIds?: string[]; eventNames?: string[] },
+    more?: {
+      organizationId?: string;
+      events?: string[];
+      appIds?: string[];
+      eventNames?: string[];
+      /** Makes it a postback. */
+      postback?: { method: 'GET' | 'POST'; body?: string; campaigns?: string[] };
+    },
   ): Promise<EndpointForTest>;
   /** Owes messages to an endpoint. @returns their ids, in the order of their claims. */
   owe(endpoint: EndpointForTest, count?: number, type?: string): Promise<string[]>;
@@ -68,21 +75,25 @@ export async function webhooksStage(): Promise<WebhooksStage> {
       await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $1)', [id]);
       return id;
     },
-    endpoint: async (url, { organizationId, events = ['link.created'], appIds, eventNames } = {}) => {
-      const id = newId('whk', stage.nowMs);
+    endpoint: async (url, { organizationId, events = ['link.created'], appIds, eventNames, postback } = {}) => {
+      const id = newId(postback === undefined ? 'whk' : 'pbk', stage.nowMs);
       const organization_id = organizationId ?? (await stage.newOrganization());
       const secret = newWebhookSecret();
       await db.execute(
-        `INSERT INTO webhook_endpoints (id, organization_id, url, events, app_ids, secret_ciphertext, event_names, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, now(), now())`,
+        `INSERT INTO webhook_endpoints (id, organization_id, url, events, app_ids, secret_ciphertext, event_names, postback_method, postback_body, campaigns,
+           created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now(), now())`,
         [
           id,
           organization_id,
           url,
           events,
           appIds ?? null,
-          encryption.encrypt(secret, webhookSecretContext(id)),
+          postback === undefined ? encryption.encrypt(secret, webhookSecretContext(id)) : null,
           eventNames ?? null,
+          postback?.method ?? null,
+          postback?.body ?? null,
+          postback?.campaigns ?? null,
         ],
       );
       return { id, organization_id, secret };
@@ -101,6 +112,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
         store,
         encryption,
         readClicks: () => Promise.reject(new Error('no clicks in this test')),
+        readQuery: () => Promise.reject(new Error('no clicks in this test')),
         shortUrl: (host, code) => `https://${host}/${code}`,
         resolve: () => Promise.reject(new Error('no names in this test')),
         reachable: new ReachableAddresses(['127.0.0.1']),

@@ -1,0 +1,28 @@
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import { postbackExample, postbackParams, withPostback } from './postback.ts';
+
+export const deletePostback = route({
+  method: 'DELETE',
+  path: '/postbacks/{postback_id}',
+  operationId: 'deletePostback',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'Delete a postback',
+  description: 'With what waits for it and its attempts. An attempt that is under way is finished.',
+  params: postbackParams,
+  answers: {
+    200: {
+      description: 'The postback is deleted.',
+      schema: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+      example: { id: postbackExample.id, deleted: true },
+    },
+  },
+  handle: (deps, { caller, params }) =>
+    withPostback(deps, caller, params.postback_id, false, async (tenant, { id }) => {
+      await tenant.query('DELETE FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2', [id]);
+      return { status: 200, body: { id, deleted: true } };
+    }),
+});

@@ -1,0 +1,31 @@
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import { messageExample } from '#api/webhooks/message.ts';
+import { testMessage } from '#api/webhooks/send-test.ts';
+import { invalid } from '#common/http/rejection.ts';
+import { postbackParams, withPostback } from './postback.ts';
+
+export const testPostback = route({
+  method: 'POST',
+  path: '/postbacks/{postback_id}/test',
+  operationId: 'testPostback',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'Send a test postback',
+  description: 'Within seconds, for an event that never happened. How that went is in the list of attempts.',
+  params: postbackParams,
+  answers: {
+    202: {
+      description: 'The postback will be sent.',
+      schema: Type.Object({ message_id: Type.String() }),
+      example: { message_id: messageExample.id },
+    },
+  },
+  handle: (deps, { caller, params }) =>
+    withPostback(deps, caller, params.postback_id, false, async (tenant, { id, disabled_at }) => {
+      if (disabled_at !== null) return invalid('id', 'the postback is disabled: enable it first');
+      return { status: 202, body: { message_id: await testMessage(tenant, id, deps.clock()) } };
+    }),
+});
