@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newApiKey } from '#common/api-key.ts';
 import { findProgram } from '#deploy/local/programs.ts';
-import { type BrowserPage, browserPage } from '#gateway/testing/browser-page.ts';
+import { type BrowserPage, browserPage } from '#gateway/testing/browser-page.mjs';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 import { skipWithout } from '#testing/skip.ts';
 
@@ -37,7 +37,7 @@ test(
   slow,
   async (context) => {
     skipWithout(chromium !== undefined, 'chromium', context);
-    await withPage('gateway/testing/segment-page.ts', async ({ page, edgeHost, passed, open }) => {
+    await withPage('gateway/testing/segment-page.mjs', async ({ page, edgeHost, passed, open }) => {
       const { app_id, key } = await edge.app();
       const loading = (isBatching: boolean, writeKey = key) => {
         const cdnURL = `http://${edgeHost}/v1/sdk/segment`;
@@ -82,7 +82,7 @@ test(
   slow,
   async (context) => {
     skipWithout(chromium !== undefined, 'chromium', context);
-    await withPage('gateway/testing/posthog-page.ts', async ({ page, edgeHost, passed, open }) => {
+    await withPage('gateway/testing/posthog-page.mjs', async ({ page, edgeHost, passed, open }) => {
       const { app_id, key } = await edge.app();
       const init = (options: object) =>
         page.evaluate(
