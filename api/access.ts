@@ -75,6 +75,16 @@ export async function chooseOrganization(
   return (await refuseOrganization(db, caller, asked)) ?? asked;
 }
 
+/** The requested organization, or else all of the caller's. */
+export async function readableOrganizations(
+  db: Queries,
+  caller: UserCaller,
+  asked: string | undefined,
+): Promise<readonly string[] | Rejection> {
+  if (asked === undefined) return organizationsOf(caller);
+  return (await refuseOrganization(db, caller, asked)) ?? [asked];
+}
+
 /** Null for one of the caller's organizations; otherwise 403 for one of others, or 404. */
 export async function refuseOrganization(db: Queries, caller: UserCaller, asked: string): Promise<Rejection | null> {
   if (caller.memberships.some((one) => one.organization_id === asked)) return null;

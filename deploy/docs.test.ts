@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import { apiGuide, docSections } from '#common/http/doc-pages.ts';
 
 const pages = [
   'README.md',
@@ -54,6 +55,35 @@ test('the messages that docs/troubleshooting.md explains are those of the code',
     return files.some((file) => parts.every((part) => file.includes(part)));
   };
   expect(quoted.filter((text) => !isSaid(text))).toEqual([]);
+});
+
+test('docs/coming-from-dub.md names operations and fields that the API has, and a reason where there is none', () => {
+  const document = JSON.parse(readFileSync('docs/openapi.json', 'utf8')) as {
+    paths: Record<string, Record<string, object>>;
+    components: { schemas: { NewLink: { properties: object } } };
+  };
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  const known = new Set([...operations, ...Object.keys(document.components.schemas.NewLink.properties)]);
+  const rows = [...readFileSync('docs/coming-from-dub.md', 'utf8').matchAll(/^\| (.+?) \| (.+?) \|(.*)\|$/gm)]
+    .map(([, theirs = '', ours = '', notes = '']) => ({ theirs, ours, notes: notes.trim() }))
+    .filter(({ theirs }) => theirs !== 'Dub' && !theirs.startsWith('---'));
+  expect(rows.length).toBeGreaterThan(40);
+  const wrong = rows.filter(({ ours, notes }) => {
+    if (ours === 'none') return notes === '';
+    const names = [...ours.matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? '');
+    return names.length === 0 || !names.every((name) => known.has(name));
+  });
+  expect(wrong).toEqual([]);
+});
+
+test('every section to which an error points exists in docs/api.md', () => {
+  const headings = [...readFileSync(join('docs', apiGuide), 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, text]) =>
+    anchorOf(text ?? ''),
+  );
+  expect(docSections.filter((section) => !headings.includes(section))).toEqual([]);
+  expect(docSections.length).toBeGreaterThan(5);
 });
 
 test('docs/segment-posthog.md names the versions of the packages that the tests run', () => {

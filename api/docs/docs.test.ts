@@ -4,6 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { apiRoutes } from '#api/routes.ts';
 import { mountRoutes } from '#common/http/mount.ts';
+import { forbidden, invalid, type Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 import { HttpServer } from '#common/http/server.ts';
 import { packageRoot } from '#common/process/paths.ts';
@@ -184,6 +185,18 @@ test('the page loads only our own files, and they exist with the right types', a
     'text/javascript; charset=utf-8',
     'text/javascript; charset=utf-8',
   ]);
+});
+
+test('the guide that errors point to is served as text, and an error whose reason it explains points to it', async () => {
+  const guide = await get('/docs/api.md');
+  expect(guide.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+  expect(await guide.text()).toContain('### Server keys');
+  const details = (rejection: Rejection) => (rejection.body.error as { details?: object }).details;
+  expect(details(rateLimited(3))).toEqual({ doc_url: '/v1/docs/api.md#limits' });
+  expect(details(forbidden('x', 'scope_missing'))).toMatchObject({ doc_url: '/v1/docs/api.md#server-keys' });
+  expect(details(invalid('idempotency-key', 'x'))).toMatchObject({ doc_url: '/v1/docs/api.md#repeating-a-request' });
+  expect(details(invalid('path', 'is required'))).toEqual({ field: 'path' });
+  expect(details(unavailable())).toBeUndefined();
 });
 
 test('a client that does not accept gzip gets the same file without it', async () => {

@@ -141,6 +141,11 @@ const errorSchema = {
               description:
                 'Machine-readable reason: `totp_required`, `totp_invalid`, `totp_setup_required`, `server_key_not_accepted`, `scope_missing`, `sdk_links_off` or `taken`.',
             },
+            doc_url: {
+              type: 'string',
+              format: 'uri-reference',
+              description: 'Where more is said about the error, relative to the address of the request.',
+            },
             link_id: { type: 'string', description: 'The link that has the taken short code or external id.' },
             errors: {
               type: 'array',

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import { apiGuide } from '#common/http/doc-pages.ts';
 import { packageRoot } from '#common/process/paths.ts';
 
 const compress = promisify(gzip);
@@ -47,6 +48,8 @@ const contentTypes: Readonly<Record<string, string>> = {
   'swagger-ui-bundle.js': javascript,
   'favicon-32x32.png': 'image/png',
   'start.js': javascript,
+  // As text, since browsers offer Markdown as a download.
+  [apiGuide]: 'text/plain; charset=utf-8',
 };
 
 /** The files of the page by name: read and compressed on their first use, then cached. */
@@ -65,8 +68,12 @@ export class PageAssets {
 }
 
 async function load(name: string, contentType: string): Promise<Asset> {
-  const bytes = name === 'start.js' ? Buffer.from(start) : await readFile(join(packageFolder(), name));
+  const bytes = name === 'start.js' ? Buffer.from(start) : await readFile(join(folderOf(name), name));
   return { contentType, bytes, gzipped: await compress(bytes) };
+}
+
+function folderOf(name: string): string {
+  return name === apiGuide ? join(packageRoot(), 'docs') : packageFolder();
 }
 
 function packageFolder(): string {

@@ -80,9 +80,15 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
     limit: 'general',
     tag,
     summary: 'Get a file of the API reference page',
+    description: '`api.md` explains the rules that apply to all endpoints; `details.doc_url` of an error points to it.',
     params: Type.Object({ file: Type.String() }),
     answers: {
-      200: { description: 'The file.', contentType: 'text/javascript', otherTypes: ['text/css'], example: '' },
+      200: {
+        description: 'The file.',
+        contentType: 'text/javascript',
+        otherTypes: ['text/css', 'text/plain'],
+        example: '',
+      },
     },
     async handle(_, { params, header }) {
       const asset = await assets.read(params.file);

@@ -1,6 +1,6 @@
 /** Changes or deletes many links, named by their ids or by a filter. */
 import { type Static, Type } from 'typebox';
-import { onlyViewing, refuseApp, tenantOf } from '#api/access.ts';
+import { onlyViewing, refuseApp, refuseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
@@ -9,6 +9,7 @@ import { isObject } from '#common/json-object.ts';
 import { linkExample } from '#common/links/link.ts';
 import { linkFaults, linkFieldNames, sharedChangesBody, storedValue, TAGS_MAX } from '#common/links/link-fields.ts';
 import { isStorableTime } from '#common/storable-time.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
 import { matchingIds } from './selection.ts';
 
@@ -27,6 +28,9 @@ export const ItemErrorSchema = Type.Object(
 
 const filter = Type.Object(
   {
+    organization_id: Type.Optional(
+      Type.String({ description: 'Default: all organizations in which you may write. Not enough on its own.' }),
+    ),
     app_id: Type.Optional(Type.String()),
     campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     tag: Type.Optional(Type.String({ minLength: 1, maxLength: 4_000 })),
@@ -63,6 +67,9 @@ function whichFaults(body: Readonly<Record<string, unknown>>): FieldError[] {
   if ((body['ids'] === undefined) === (body['filter'] === undefined))
     return [{ field: 'ids', message: 'either ids or filter is required' }];
   const filter = isObject(body['filter']) ? body['filter'] : {};
+  // It would mean every link.
+  if (Object.keys(filter).join() === 'organization_id')
+    return [{ field: 'filter', message: 'needs another field besides organization_id' }];
   return ['created_after', 'created_before']
     .filter((name) => typeof filter[name] === 'string' && !isStorableTime(filter[name]))
     .map((name) => ({ field: `filter.${name}`, message: 'must be a time from 1970 to 9999' }));
@@ -109,7 +116,7 @@ export const bulkUpdateLinks = route({
       example: { updated: 12, failed: [] },
     },
   },
-  async handle({ tenancy, clock, deliverChanges }, { caller, body }) {
+  async handle({ db, tenancy, clock, deliverChanges }, { caller, body }) {
     const { changes } = body;
     const names = linkFieldNames.filter((name) => Reflect.get(changes, name) !== undefined);
     const values = names.map((name) => storedValue(name, Reflect.get(changes, name)));
@@ -117,7 +124,7 @@ export const bulkUpdateLinks = route({
     const { add_tags = [], remove_tags = [] } = changes;
     const tags = tagsWith(`$${values.length + 4}`, `$${values.length + 5}`);
     const done = await changeLinks(
-      { tenancy, clock },
+      { db, tenancy, clock },
       caller,
       body,
       add_tags.length + remove_tags.length === 0
@@ -156,8 +163,9 @@ export const bulkDeleteLinks = route({
       example: { deleted: 1, failed: [] },
     },
   },
-  async handle({ tenancy, clock, deliverChanges }, { caller, body }) {
-    const done = await changeLinks({ tenancy, clock }, caller, body, { assignments: ', deleted_at = $3', values: [] });
+  async handle({ db, tenancy, clock, deliverChanges }, { caller, body }) {
+    const change = { assignments: ', deleted_at = $3', values: [] };
+    const done = await changeLinks({ db, tenancy, clock }, caller, body, change);
     if (done instanceof Rejection) return done;
     await deliverChanges();
     return { status: 200, body: { deleted: done.changed, failed: done.failed } };
@@ -188,18 +196,14 @@ interface Change {
 }
 
 async function changeLinks(
-  { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
+  { db, tenancy, clock }: { readonly db: Queries; readonly tenancy: Tenancy; readonly clock: Clock },
   caller: UserCaller,
   { ids, filter }: Which,
   { assignments, values, condition = '' }: Change,
 ): Promise<Changed | Rejection> {
-  const writable = caller.memberships.filter(({ role }) => role !== 'viewer');
-  if (caller.memberships.length > 0 && writable.length === 0) return onlyViewing();
-  const scope = tenantOf(
-    caller,
-    writable.map(({ organization_id }) => organization_id),
-  );
-  return tenancy.within(scope, async (tenant) => {
+  const organizations = await writableOrganizations(db, caller, filter?.organization_id);
+  if (organizations instanceof Rejection) return organizations;
+  return tenancy.within(tenantOf(caller, organizations), async (tenant) => {
     const wanted = ids ?? (await idsOf(tenant, filter ?? {}));
     if (wanted instanceof Rejection) return wanted;
     const locked = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
@@ -217,13 +221,27 @@ async function changeLinks(
   });
 }
 
+/** The requested organization, or else all in which the caller may write. */
+async function writableOrganizations(
+  db: Queries,
+  caller: UserCaller,
+  asked: string | undefined,
+): Promise<readonly string[] | Rejection> {
+  if (asked !== undefined) {
+    return (await refuseOrganization(db, caller, asked)) ?? refuseWrite(caller, asked) ?? [asked];
+  }
+  const writable = caller.memberships.filter(({ role }) => role !== 'viewer');
+  if (caller.memberships.length > 0 && writable.length === 0) return onlyViewing();
+  return writable.map(({ organization_id }) => organization_id);
+}
+
 const missing = notFound('There is no link with this id that you may change.');
 const tooManyTags = invalid('changes.add_tags', `the link would have more than ${TAGS_MAX} tags`);
 
 async function idsOf(tenant: TenantQueries, filter: NonNullable<Which['filter']>): Promise<string[] | Rejection> {
   const refused = await refuseApp(tenant, filter.app_id);
   if (refused) return refused;
-  const { tag: tagText, ...others } = filter;
+  const { tag: tagText, organization_id: _, ...others } = filter;
   const tag = tagText === undefined ? undefined : readFilter('filter.tag', tagText);
   if (tag instanceof Rejection) return tag;
   const ids = await matchingIds(tenant, tag ? { ...others, tag } : others, FILTERED_MAX + 1);

@@ -403,7 +403,7 @@ test('a further code of a link is given to no other link, however that is tried'
   }
   const bulk = await owner.call('POST', '/links/bulk', { links: [fields, { ...fields, short_code: 'free-code' }] });
   expect(bulk.body.results.map((one: { status: string }) => one.status)).toEqual(['failed', 'created']);
-  expect(bulk.body.results[0].error.details).toEqual({ field: 'short_code', reason: 'taken', link_id: id });
+  expect(bulk.body.results[0].error.details).toMatchObject({ field: 'short_code', reason: 'taken', link_id: id });
   // Nor does a link get a further code that another link has.
   await addCode(id, 'free-code');
   expect((await owner.call('GET', `/links/${id}`)).body.other_codes).toEqual(['taken-twice']);

@@ -45,6 +45,39 @@ test('a list is newest first, 50 at a time, with exact totals', async () => {
   expect(body.pagination).toEqual({ total: LINKS, limit: 50, offset: 0, has_more: true });
 });
 
+test('a member of two organizations lists and changes the links and tags of one of them', async () => {
+  const both = await api.member('viewer');
+  await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'member')`, [
+    ...[both.user_id, owner.organization_id],
+  ]);
+  const ask = async (query: string) => (await both.call('GET', query)).body;
+  expect((await ask(`/links?limit=1&organization_id=${owner.organization_id}`)).pagination.total).toBe(LINKS);
+  expect((await ask(`/links?limit=1&sort=clicks&organization_id=${both.organization_id}`)).data).toEqual([]);
+  expect((await ask(`/links?limit=1&search=item&organization_id=${both.organization_id}`)).data).toEqual([]);
+  expect((await ask(`/tags?organization_id=${both.organization_id}`)).data).toEqual([]);
+  expect((await ask(`/tags?organization_id=${owner.organization_id}`)).data).toHaveLength(2);
+  const change = async (filter: object, method = 'PATCH') => {
+    const body = method === 'PATCH' ? { filter, changes: { title: 'x' } } : { filter };
+    const { status, body: answer } = await both.call(method, '/links/bulk', body);
+    return [status, answer.updated ?? answer.deleted ?? answer.error.details?.field ?? answer.error.code];
+  };
+  const of = ({ organization_id }: Member, more: object = { search: 'nothing has this' }) => ({
+    organization_id,
+    ...more,
+  });
+  expect(await change(of(owner))).toEqual([200, 0]);
+  for (const method of ['PATCH', 'DELETE']) {
+    expect(await change(of(both), method)).toEqual([403, 'FORBIDDEN']);
+    expect(await change(of(other), method)).toEqual([403, 'FORBIDDEN']);
+    expect(await change({ ...of(other), organization_id: newId('org', 1) }, method)).toEqual([404, 'NOT_FOUND']);
+    expect(await change(of(owner, {}), method)).toEqual([400, 'filter']);
+  }
+  for (const path of ['/links', '/tags']) {
+    expect((await both.call('GET', `${path}?organization_id=${other.organization_id}`)).status).toBe(403);
+    expect((await both.call('GET', `${path}?organization_id=${newId('org', 1)}`)).status).toBe(404);
+  }
+});
+
 test.each([
   ['limit=100', 100, 0, true],
   ['limit=1000', 100, 0, true],

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { organizationsOf, refuseApp, tenantOf } from '#api/access.ts';
+import { readableOrganizations, refuseApp, tenantOf } from '#api/access.ts';
 import { type LinkFigure, linkFigures } from '#api/deps.ts';
 import { pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
@@ -15,6 +15,7 @@ const query = Type.Object(
   {
     ...pageQuery,
     app_id: Type.Optional(Type.String()),
+    organization_id: Type.Optional(Type.String({ description: 'Default: all of your organizations.' })),
     campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     tag: Type.Optional(
       Type.String({
@@ -111,7 +112,7 @@ export const listLinks = route({
   handle: async (deps, { caller, query }) => {
     const faulty = faultyTime(query, 'created_after') ?? faultyTime(query, 'created_before');
     if (faulty) return faulty;
-    const { limit: _, offset, sort, cursor, include, tag: tagText, ...others } = query;
+    const { limit: _, offset, sort, cursor, include, tag: tagText, organization_id, ...others } = query;
     const tag = tagText === undefined ? undefined : readFilter('tag', tagText);
     if (tag instanceof Rejection) return tag;
     const after = cursor ? readCursor(cursor) : undefined;
@@ -121,11 +122,13 @@ export const listLinks = route({
     if (cursor !== undefined && offset !== undefined) return invalid('cursor', 'cannot be used with offset');
     const figures = include === undefined ? [] : readInclude(include);
     if (figures instanceof Rejection) return figures;
-    const mine = organizationsOf(caller);
+    const organizations = await readableOrganizations(deps.db, caller, organization_id);
+    if (organizations instanceof Rejection) return organizations;
+    const scope = tenantOf(caller, organizations);
     const page = pageOf(query);
     const filters = tag ? { ...others, tag } : others;
-    const ranking = sort === 'clicks' ? await deps.rankByClicks(mine, query.app_id ?? null) : null;
-    const found = await deps.tenancy.within(tenantOf(caller), async (tenant) => {
+    const ranking = sort === 'clicks' ? await deps.rankByClicks([...organizations], query.app_id ?? null) : null;
+    const found = await deps.tenancy.within(scope, async (tenant) => {
       const refused = await refuseApp(tenant, query.app_id);
       if (refused) return refused;
       // One more than the page shows whether there are others.
@@ -138,7 +141,7 @@ export const listLinks = route({
     const has_more = ranking ? page.offset + rows.length < found.total : found.rows.length > page.limit;
     const last = rows.at(-1);
     const next = cursor === undefined ? {} : { next_cursor: has_more && last ? cursorOf(last) : null };
-    const counted = await deps.countLinks(tenantOf(caller), rows, figures);
+    const counted = await deps.countLinks(scope, rows, figures);
     if (counted instanceof Rejection) return counted;
     const data = rows.map((row) => ({ ...linkAnswer(row, deps.shortUrl), ...counted.get(row.id) }));
     const { limit, offset: skipped } = page;

@@ -1,7 +1,8 @@
 import { Type } from 'typebox';
-import { refuseApp, tenantOf } from '#api/access.ts';
+import { readableOrganizations, refuseApp, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
+import { Rejection } from '#common/http/rejection.ts';
 
 const tagged = `FROM link_tags t JOIN apps a ON a.id = t.app_id
   WHERE t.organization_id = ANY ($1) AND a.deleted_at IS NULL AND ($2::text IS NULL OR t.app_id = $2)`;
@@ -18,7 +19,14 @@ export const listTags = route({
   tag: 'Links',
   summary: 'List the tags of links',
   description: 'In alphabetical order, each with its number of links, archived ones included.',
-  query: Type.Object({ ...pageQuery, app_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
+  query: Type.Object(
+    {
+      ...pageQuery,
+      app_id: Type.Optional(Type.String()),
+      organization_id: Type.Optional(Type.String({ description: 'Default: all of your organizations.' })),
+    },
+    { additionalProperties: false },
+  ),
   answers: {
     200: {
       description: 'A page of tags.',
@@ -26,8 +34,10 @@ export const listTags = route({
       example: { data: [{ tag: 'sale', links: 12 }], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
     },
   },
-  handle: ({ tenancy }, { caller, query }) =>
-    tenancy.within(tenantOf(caller), async (tenant) => {
+  handle: async ({ db, tenancy }, { caller, query }) => {
+    const organizations = await readableOrganizations(db, caller, query.organization_id);
+    if (organizations instanceof Rejection) return organizations;
+    return tenancy.within(tenantOf(caller, organizations), async (tenant) => {
       const refused = await refuseApp(tenant, query.app_id);
       if (refused) return refused;
       const { limit, offset } = pageOf(query);
@@ -35,5 +45,6 @@ export const listTags = route({
       const [counted] = await tenant.query<{ total: number }>(count, [appId]);
       const tags = await tenant.query<{ tag: string; links: number }>(page, [appId, limit, offset]);
       return listAnswer(tags, counted?.total ?? 0, { limit, offset });
-    }),
+    });
+  },
 });

@@ -1,4 +1,6 @@
 /** The six error codes of the API with their statuses. Every error answer uses one of them. */
+import { docUrlOf } from './doc-pages.ts';
+
 export const statusOf = {
   VALIDATION_ERROR: 400,
   UNAUTHORIZED: 401,
@@ -46,11 +48,13 @@ export class Rejection {
   /** The error envelope. */
   get body(): { readonly error: object } {
     const [first, second] = this.errors;
+    const docUrl = docUrlOf(this);
     const details = {
       ...(first ? { field: first.field } : {}),
       ...(second ? { errors: this.errors.slice(0, FIELD_ERRORS_MAX) } : {}),
       ...(this.reason === null ? {} : { reason: this.reason }),
       ...(this.linkId === null ? {} : { link_id: this.linkId }),
+      ...(docUrl === null ? {} : { doc_url: docUrl }),
     };
     const { code, message } = this;
     return { error: { code, message, ...(Object.keys(details).length > 0 ? { details } : {}) } };

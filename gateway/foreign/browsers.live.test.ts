@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newApiKey } from '#common/api-key.ts';
 import { findProgram } from '#deploy/local/programs.ts';
-import { type BrowserPage, browserPage } from '#gateway/testing/browser-page.mjs';
+import { type BrowserPage, browserPage } from '#gateway/testing/browser-page.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 import { skipWithout } from '#testing/skip.ts';
 
