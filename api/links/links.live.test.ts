@@ -207,7 +207,10 @@ test('a taken code gets 400 and is never replaced, even if the link that had it 
   }
   const other = await newLink();
   const moved = await owner.call('PATCH', `/links/${other.id}`, { short_code: 'taken-1' });
-  expect([moved.status, moved.body.error.details]).toEqual([400, { field: 'short_code', reason: 'taken' }]);
+  expect([moved.status, moved.body.error.details]).toEqual([
+    400,
+    { field: 'short_code', reason: 'taken', doc_url: '/v1/docs/api.md#many-links' },
+  ]);
   expect((await newLink({ short_code: 'Taken-1' })).short_code).toBe('Taken-1');
 });
 
@@ -398,7 +401,7 @@ test('a further code of a link is given to no other link, however that is tried'
   ]) {
     expect([reply.status, reply.body.error.details]).toEqual([
       400,
-      { field: 'short_code', reason: 'taken', link_id: id },
+      { field: 'short_code', reason: 'taken', link_id: id, doc_url: '/v1/docs/api.md#many-links' },
     ]);
   }
   const bulk = await owner.call('POST', '/links/bulk', { links: [fields, { ...fields, short_code: 'free-code' }] });
