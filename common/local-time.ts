@@ -3,18 +3,15 @@ import { DAY_MS, MINUTE_MS } from './durations.ts';
 
 /** The rules of zones change their offsets at full quarters of an hour. */
 const quarterMs = 15 * MINUTE_MS;
-/** The tz database has about 600 names. */
-const zonesMax = 1_000;
-const zones = new Map<string, LocalTime | null>();
+/** By name in lower case: zones are the same in any spelling. The tz database has about 600. */
+const zones = new Map<string, LocalTime>();
 
 /** Null for a name that the tz database of this Node lacks. */
 export function localTimeOf(zone: string): LocalTime | null {
-  let known = zones.get(zone);
-  if (known === undefined) {
-    known = LocalTime.in(zone);
-    if (zones.size >= zonesMax) zones.clear();
-    zones.set(zone, known);
-  }
+  const name = zone.toLowerCase();
+  const known = zones.get(name) ?? LocalTime.in(name);
+  // A name that does not exist is not cached, so the cache has as many entries as there are zones.
+  if (known !== null) zones.set(name, known);
   return known;
 }
 

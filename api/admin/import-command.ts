@@ -11,7 +11,7 @@ import {
   importOutcomes,
   workingStates,
 } from '#api/imports/import.ts';
-import { type ColumnChoice, importSources } from '#api/imports/import-columns.ts';
+import { type ColumnChoice, ignoredColumns, importSources } from '#api/imports/import-columns.ts';
 import { ImportWorker } from '#api/imports/import-worker.ts';
 import { beginStep } from '#api/imports/steps.ts';
 import { storePart } from '#api/imports/upload.ts';
@@ -139,7 +139,9 @@ class ImportCommand {
     return row;
   }
 
-  async #report({ id, counts }: ImportRow): Promise<void> {
+  async #report({ id, counts, source, layout }: ImportRow): Promise<void> {
+    const ignored = ignoredColumns(source, layout);
+    if (ignored.length > 0) this.#print(`columns that are not read: ${ignored.join(', ')}`);
     this.#print(importOutcomes.map((one) => `${one}: ${counts[one] ?? 0}`).join(', '));
     const rows = await this.#parts.db.query<Record<'line' | 'outcome' | 'field' | 'message', unknown>>(
       `SELECT line, outcome, field, message FROM import_rows WHERE import_id = $1 AND outcome IN ('conflict', 'unsupported')

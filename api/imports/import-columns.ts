@@ -7,7 +7,7 @@ export const importFields = [
   ...['short_url', 'code', 'host', 'other_codes', 'destination', 'path', 'title', 'created_at', 'clicks', 'tags'],
   ...['archived', 'expires_at', 'expired_url', 'ios_url', 'android_url', 'external_id', 'campaign', 'data'],
   ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'],
-  ...['og_title', 'og_description', 'og_image_url', 'password', 'max_clicks', 'starts_at'],
+  ...['og_title', 'og_description', 'og_image_url', 'password', 'max_clicks', 'starts_at', 'targeting'],
 ] as const;
 /** Parameters of Firebase Dynamic Links that other services do not have. */
 export const firebaseFields = [
@@ -62,6 +62,7 @@ const common: Names = {
   password: ['password', 'password_protected', 'has_password'],
   max_clicks: ['max_clicks', 'max_visits', 'clicks_limit'],
   starts_at: ['starts_at', 'valid_since'],
+  targeting: ['targeting', 'geo', 'geo_targeting', 'country_targeting', 'rules', 'redirect_rules', 'routing_rules'],
 };
 
 /** Google documents the fields in this order, with the parameter of a long link in brackets. */
@@ -182,6 +183,12 @@ export function layoutOf(source: ImportSource, first: readonly string[], choice:
     ? first.flatMap((name, at) => (read.has(at) || name.trim() === '' ? [] : [[at, name.trim()]]))
     : [];
   return { columns, hasHeader, others: Object.fromEntries(others) };
+}
+
+/** Headers of the file that the import does not read: what they say about the links is lost. */
+export function ignoredColumns(source: ImportSource, layout: Layout | null): string[] {
+  // Branch's are handed to the app.
+  return layout === null || source === 'branch' ? [] : Object.values(layout.others);
 }
 
 function columnsByName(source: ImportSource, header: readonly string[]): Partial<Record<string, number>> {

@@ -35,7 +35,18 @@ export interface ImportedLink {
 }
 
 export const rowReasons = [
-  ...['not_text', 'bad_code', 'other_host', 'too_many', 'password', 'max_clicks', 'not_yet', 'bad_time', 'other_app'],
+  ...[
+    'not_text',
+    'bad_code',
+    'other_host',
+    'too_many',
+    'password',
+    'max_clicks',
+    'not_yet',
+    'bad_time',
+    'other_app',
+    'targeting',
+  ],
   ...['no_destination', 'invalid', 'repeated', 'taken', 'differs', 'deleted'],
 ] as const;
 export type RowReason = (typeof rowReasons)[number];

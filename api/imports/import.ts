@@ -15,7 +15,7 @@ import { isId } from '#common/ids.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import type { Delimiter } from './csv-records.ts';
-import { type ColumnChoice, type ImportSource, importSources, type Layout } from './import-columns.ts';
+import { type ColumnChoice, type ImportSource, ignoredColumns, importSources, type Layout } from './import-columns.ts';
 
 export const IMPORT_PART_BYTES_MAX = 4_194_304;
 export const IMPORT_PARTS_MAX = 1_000;
@@ -75,6 +75,7 @@ export function importAnswer(row: ImportRow): object {
     ...row.options,
     state: row.state,
     problem: row.problem,
+    columns_ignored: ignoredColumns(row.source, row.layout),
     progress: {
       bytes: row.bytes,
       bytes_read: row.bytes_read,
@@ -109,6 +110,10 @@ export const importSchema = Type.Object(
     upgrade_http: Type.Boolean(),
     state: Type.Unsafe<ImportState>({ type: 'string', enum: [...importStates] }),
     problem: nullable(Type.String({ description: 'Why the file cannot be read, if the state is failed.' })),
+    columns_ignored: Type.Array(Type.String(), {
+      description:
+        'Headers of the file that nothing reads, once the dry run has begun. `columns` can name what they are.',
+    }),
     progress: Type.Object(
       {
         bytes: count('Size of the file.'),
@@ -153,6 +158,7 @@ export const importExample = {
   upgrade_http: true,
   state: 'checked',
   problem: null,
+  columns_ignored: ['Group'],
   progress: { bytes: 182_044, bytes_read: 182_044, rows_read: 1_000, rows_done: 0 },
   parts: 1,
   rows: { new: 980, same: 0, conflict: 3, unsupported: 17 },

@@ -115,6 +115,7 @@ test.each([
   ['a date in the future', { ...good, created_at: '2030-01-01' }, 'created_at', 'bad_time'],
   ['a password', { ...good, password: 'yes' }, 'password', 'password'],
   ['a maximum of clicks', { ...good, max_clicks: '5' }, 'max_clicks', 'max_clicks'],
+  ['a target by country', { ...good, geo: '{"DE":"https://de.example/"}' }, 'targeting', 'targeting'],
   ['a beginning in the future', { ...good, valid_since: '2030-01-01' }, 'starts_at', 'not_yet'],
   ['bytes that are no text', { ...good, title: 'a\ufffd' }, 'row', 'not_text'],
   ['a campaign that is too long', { ...good, campaign: 'x'.repeat(256) }, 'campaign', 'invalid'],

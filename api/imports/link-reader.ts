@@ -85,6 +85,12 @@ function unsupportedFeature(cell: CellOf, nowMs: number): RowFault | null {
     return fault('password', 'password', 'links with a password cannot be imported');
   if (Number(cell('max_clicks')) > 0)
     return fault('max_clicks', 'max_clicks', 'links with a maximum of clicks cannot be imported');
+  if (!/^(\{\s*\}|\[\s*\]|null|false|0)?$/i.test(cell('targeting')))
+    return fault(
+      'targeting',
+      'targeting',
+      'links that lead some visitors elsewhere cannot be imported: create them with rules',
+    );
   const starts = timeOf(cell('starts_at'));
   if (starts !== null && starts > nowMs) return fault('starts_at', 'not_yet', 'the link is not active yet');
   return null;

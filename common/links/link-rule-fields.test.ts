@@ -21,6 +21,8 @@ test.each<[string, unknown]>([
   ['rules[1].county', { url, county: ['DE'] }],
   ['rules[1].country', { url, country: [] }],
   ['rules[1].country[1]', { url, country: ['DE', 'de'] }],
+  ['rules[1].country[1]', { url, country: ['DE', 'XX'] }],
+  ['rules[1].country[0]', { url, country: ['UK'] }],
   ['rules[1].platform[0]', { url, platform: ['windows'] }],
   ['rules[1].os_version_min', { url, os_version_min: '17' }],
   ['rules[1].os_version_min', { url, os_version_min: '17', platform: ['ios', 'android'] }],

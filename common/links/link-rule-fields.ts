@@ -100,7 +100,8 @@ export function rulesFaults(rules: unknown): FieldError[] {
   if (Buffer.byteLength(JSON.stringify(rules)) > RULES_BYTES_MAX)
     return [{ field: 'rules', message: `must have at most ${RULES_BYTES_MAX} bytes as JSON` }];
   return rules.slice(0, LINK_RULES_MAX).flatMap((rule: unknown, index) => {
-    const faults = isObject(rule) ? [...destinationFaults(rule), ...versionFaults(rule), ...timeFaults(rule)] : [];
+    if (!isObject(rule)) return [];
+    const faults = [...destinationFaults(rule), ...countryFaults(rule), ...versionFaults(rule), ...timeFaults(rule)];
     return faults.map(({ field, message }) => ({ field: `rules[${index}].${field}`, message }));
   });
 }
@@ -128,6 +129,21 @@ function destinationFaults({ url, variants }: GivenRule): FieldError[] {
   if (percents.reduce((sum, percent) => sum + percent, 0) > 100)
     faults.push({ field: 'variants', message: 'must have at most 100 percent together' });
   return faults;
+}
+
+const regionNames = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' });
+/** Regions that CLDR names, but no country. */
+const noCountries = /^(XA|XB|ZZ)$/;
+
+/** A rule for a country that does not exist would never hold: UK for GB, for example. */
+function countryFaults({ country }: GivenRule): FieldError[] {
+  return (Array.isArray(country) ? country : []).flatMap((code: unknown, at) => {
+    if (typeof code !== 'string' || !/^[A-Z]{2}$/.test(code)) return [];
+    const { region = code } = new Intl.Locale(`und-${code}`);
+    if (region !== code) return [{ field: `country[${at}]`, message: `must be the code in use today, ${region}` }];
+    const isKnown = regionNames.of(code) !== undefined && !noCountries.test(code);
+    return isKnown ? [] : [{ field: `country[${at}]`, message: 'is not the code of a country' }];
+  });
 }
 
 function versionFaults({ platform, os_version_min, os_version_max }: GivenRule): FieldError[] {

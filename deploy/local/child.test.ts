@@ -9,7 +9,10 @@ test('the end of a log includes the message of an error and leaves out its stack
   const file = join(folder, 'x.log');
   const trace = Array.from({ length: 20 }, (_, n) => `    at place${n} (/a/b.ts:${n}:1)`);
   writeFileSync(file, ['{"msg":"started"}', 'Error: no key', ...trace, '', 'Node.js v20.20.2', ''].join('\n'));
-  expect(logTail(file)).toBe('{"msg":"started"}\n  Error: no key');
-  expect(logTail(file, 1)).toBe('Error: no key');
+  expect(logTail(file, 0)).toBe('{"msg":"started"}\n  Error: no key');
+  expect(logTail(file, 0, 1)).toBe('Error: no key');
+  // Nothing of the run before, unless the log was emptied since.
+  expect(logTail(file, '{"msg":"started"}\n'.length)).toBe('Error: no key');
+  expect(logTail(file, 1_000_000)).toBe('{"msg":"started"}\n  Error: no key');
   rmSync(folder, { recursive: true });
 });

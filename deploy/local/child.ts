@@ -5,7 +5,7 @@
  * kill -9, a guard ends the child: a few lines of shell that wait for the end of a pipe only the launcher holds.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { searchPath } from '#common/process/config.ts';
 import { sleep, systemTime } from '#common/time.ts';
@@ -32,6 +32,8 @@ export interface Child {
   readonly pid: number;
   /** Settles when the process has ended, for whatever reason. */
   readonly exited: Promise<Exit>;
+  /** The size of its log when it started: before that are lines of earlier processes. */
+  readonly logStart: number;
   hasExited(): boolean;
   /** Sends the stop signal, and SIGKILL after the grace time. */
   stop(): Promise<void>;
@@ -78,6 +80,7 @@ function startGuard(pid: number, signal: NodeJS.Signals): ChildProcess {
 export async function startChild(command: ChildCommand): Promise<Child> {
   const { name, stopSignal = 'SIGTERM', stopGraceMs = 10_000 } = command;
   const log = openLog(command.logFile);
+  const logStart = fstatSync(log).size;
   const child = spawn(command.command, command.args, {
     stdio: ['ignore', log, log],
     detached: true,
@@ -109,6 +112,7 @@ export async function startChild(command: ChildCommand): Promise<Child> {
     name,
     pid,
     exited,
+    logStart,
     hasExited: () => ended,
     kill: (signal) => {
       if (!ended) child.kill(signal);
@@ -142,10 +146,14 @@ export function cannotWrite(folder: string, error: unknown): string {
 /** Where a stack trace begins: the error message is above it. */
 const traceLine = /^\s*(at .*|Node\.js v[\d.]+)?$/;
 
-/** The last informative lines of a log, for a message about a failed start. */
-export function logTail(file: string, lines = 8): string {
+/** The last informative lines of a log from a position on, for a message about a failed start. */
+export function logTail(file: string, from: number, lines = 8): string {
   try {
-    const informative = readFileSync(file, 'utf8')
+    const bytes = readFileSync(file);
+    // A log that is shorter was emptied meanwhile.
+    const informative = bytes
+      .subarray(bytes.length < from ? 0 : from)
+      .toString()
       .split('\n')
       .filter((line) => !traceLine.test(line));
     return informative.slice(-lines).join('\n  ');
@@ -170,13 +178,13 @@ export async function waitUntilReady(
       const { code, signal } = await child.exited;
       const how = signal === null ? `code ${code}` : signal;
       throw new StartupError(
-        `${child.name} ended while starting (${how}). The end of ${logFile}:\n  ${logTail(logFile)}`,
+        `${child.name} ended while starting (${how}). The end of ${logFile}:\n  ${logTail(logFile, child.logStart)}`,
       );
     }
     if (await isReady()) return;
     if (Date.now() > deadline) {
       // Read before the stop, which logs lines that would displace the informative ones.
-      const tail = logTail(logFile);
+      const tail = logTail(logFile, child.logStart);
       await child.stop();
       const seconds = Math.round(timeoutMs / 1000);
       throw new StartupError(`${child.name} did not answer within ${seconds} s. The end of ${logFile}:\n  ${tail}`);

@@ -15,7 +15,9 @@ export interface NodeProcess {
   readonly metricsPort: number;
 }
 
-const readyTimeoutMs = 30_000;
+/** A busy or slow machine starts slowly; a process that ends while it starts is noticed at once. */
+const readyTimeoutMs = 120_000;
+const restartTimeoutMs = 30_000;
 
 /** Whether a path of the process's own small server is answered with 200. */
 function isOk(host: string, port: number, path: string): Promise<boolean> {
@@ -43,8 +45,8 @@ export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Pro
     logFile,
     stopGraceMs: 20_000,
   });
-  const path = isFirst ? '/readyz' : '/healthz';
-  await waitUntilReady(child, logFile, () => isOk(plan.host, plan.metricsPort, path), readyTimeoutMs);
+  const [path, timeoutMs] = isFirst ? ['/readyz', readyTimeoutMs] : ['/healthz', restartTimeoutMs];
+  await waitUntilReady(child, logFile, () => isOk(plan.host, plan.metricsPort, path), timeoutMs);
   return child;
 }
 

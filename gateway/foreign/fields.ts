@@ -26,6 +26,8 @@ export interface SentItems {
   readonly nameOf: (index: number) => string;
   /** Values where a key may be, by field. */
   readonly keys: readonly (readonly [field: string, key: unknown])[];
+  /** When the client sent them, as it says. */
+  readonly sentAt: unknown;
 }
 
 export function fieldsAt(value: Fields, name: string): Fields {

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
 import { posthogItem as posthogItemAt } from './posthog-batch.ts';
-import { segmentItem } from './segment-batch.ts';
+import { segmentItem as segmentItemAt } from './segment-batch.ts';
 
 const receivedMs = Date.UTC(2026, 10, 22);
-const posthogItem = (capture: unknown) => posthogItemAt(capture, receivedMs);
-const track = (more: object) => segmentItem({ type: 'track', event: 'x', userId: 'u1', ...more });
+const posthogItem = (capture: unknown, sentAt?: unknown) => posthogItemAt(capture, { receivedMs, sentAt });
+const segmentItem = (message: unknown, sentAt?: unknown) => segmentItemAt(message, { receivedMs, sentAt });
+const track = (more: object, sentAt?: unknown) =>
+  segmentItem({ type: 'track', event: 'x', userId: 'u1', ...more }, sentAt);
 
 test('an amount without a currency gets none, and what is not an amount stays to be rejected', () => {
   for (const [properties, revenue] of [
@@ -88,4 +90,33 @@ test('an offset is how long ago a capture happened, unless a time is given; one 
   });
   for (const offset of [-1, receivedMs * 2, '7', Number.NaN])
     expect(at({ offset })).toMatchObject({ event: { timestamp: undefined } });
+});
+
+const at = (ms: number) => new Date(receivedMs + ms).toISOString();
+const hour = 3_600_000;
+
+test.each([2 * hour, -2 * hour, 5 * 8_760 * hour, -receivedMs])(
+  'an event of a clock that is %i ms off has the time at which it happened, if its client says when it sent it',
+  (off) => {
+    const [timestamp, sentAt] = [at(off - 90_000), at(off)];
+    const corrected = { event: { timestamp: receivedMs - 90_000 } };
+    expect(track({ timestamp, sentAt })).toMatchObject(corrected);
+    expect(track({ timestamp }, sentAt)).toMatchObject(corrected);
+    expect(posthogItem({ event: 'x', distinct_id: 'u1', timestamp }, sentAt)).toMatchObject(corrected);
+    expect(posthogItem({ event: 'x', distinct_id: 'u1', timestamp }, String(receivedMs + off))).toMatchObject(
+      off === -receivedMs ? { event: { timestamp } } : corrected,
+    );
+  },
+);
+
+test('a time stays as it was sent if the clock is about right, or nothing says that it is not', () => {
+  for (const [timestamp, sentAt] of [
+    [at(-hour), at(-4 * 60_000)],
+    [at(-hour), undefined],
+    [at(-hour), 'yesterday'],
+    ['yesterday', at(-hour)],
+  ]) {
+    expect(track({ timestamp, sentAt })).toMatchObject({ event: { timestamp } });
+    expect(posthogItem({ event: 'x', distinct_id: 'u1', timestamp }, sentAt)).toMatchObject({ event: { timestamp } });
+  }
 });

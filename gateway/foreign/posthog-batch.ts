@@ -20,6 +20,7 @@ import {
   sentRevenue,
   textAt,
 } from './fields.ts';
+import { type Receipt, timeByOurClock } from './sent-time.ts';
 
 /** Captures that PostHog's clients send automatically, for what other services have separate calls. */
 const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
@@ -38,7 +39,7 @@ const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
 ]);
 
 /** Classifies a capture; anything else becomes an item that is rejected. */
-export function posthogItem(capture: unknown, receivedMs: number): ForeignItem {
+export function posthogItem(capture: unknown, receipt: Receipt): ForeignItem {
   if (!isObject(capture)) return { item: capture, event: capture, extras: null };
   const properties = fieldsAt(capture, 'properties');
   const call = calls.get(capture['event']);
@@ -47,7 +48,7 @@ export function posthogItem(capture: unknown, receivedMs: number): ForeignItem {
   const event = {
     name: capture['event'],
     event_id: eventIdAt(capture, 'uuid'),
-    timestamp: capture['timestamp'] ?? timeBefore(receivedMs, capture['offset']),
+    timestamp: timeByOurClock(capture['timestamp'], receipt) ?? timeBefore(receipt.receivedMs, capture['offset']),
     user_id: personOf(capture, properties),
     device_id: textAt(properties, '$device_id', max.device_id),
     session_id: textAt(properties, '$session_id', max.session_id),

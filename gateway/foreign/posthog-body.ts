@@ -39,24 +39,28 @@ function formData(form: string): RawBody | Rejection {
   return new RawBody(Buffer.from(base64, 'base64'));
 }
 
-/** A batch, a list of captures, or a single one. */
-export function readPosthogBody(body: RawBody): SentItems | Rejection {
+/**
+ * A batch, a list of captures, or a single one.
+ * @param sentAt the parameter `_`: when a browser sent the request.
+ */
+export function readPosthogBody(body: RawBody, sentAt: unknown): SentItems | Rejection {
   const parsed = parseObjectOrList(body);
   if ('rejection' in parsed) return parsed.rejection;
   const { value } = parsed;
   if (Array.isArray(value)) {
     if (value.length === 0) return invalid('body', 'must be a JSON object, or a list with a capture');
     const keys = value.flatMap((item, index) => keysOf(item, `[${index}].`));
-    return { items: value, nameOf: (index) => `[${index}]`, keys };
+    return { items: value, nameOf: (index) => `[${index}]`, keys, sentAt };
   }
   if (!isObject(value)) return invalid('body', 'must be a JSON object or a list');
   const { batch } = value;
+  const sent = { keys: keysOf(value, ''), sentAt: value['sent_at'] ?? sentAt };
   if (batch === undefined && value['event'] !== undefined) {
-    return { items: [value], nameOf: () => '', keys: keysOf(value, '') };
+    return { items: [value], nameOf: () => '', ...sent };
   }
   if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
   const items: unknown[] = batch;
-  return { items, nameOf: (index) => `batch[${index}]`, keys: keysOf(value, '') };
+  return { items, nameOf: (index) => `batch[${index}]`, ...sent };
 }
 
 function keysOf(item: unknown, prefix: string): [string, unknown][] {

@@ -18,12 +18,13 @@ import {
   sentRevenue,
   textAt,
 } from './fields.ts';
+import { type Receipt, timeByOurClock } from './sent-time.ts';
 
 /** Calls that are not events. */
 const segmentCalls = ['identify', 'group', 'alias', 'page', 'screen'] as const;
 
 /** Classifies a message; anything else becomes an item that is rejected. */
-export function segmentItem(message: unknown): ForeignItem {
+export function segmentItem(message: unknown, { receivedMs, sentAt }: Receipt): ForeignItem {
   if (!isObject(message)) return { item: message, event: message, extras: null };
   const max = eventTextMax;
   const user_id = textAt(message, 'userId', max.user_id);
@@ -38,7 +39,10 @@ export function segmentItem(message: unknown): ForeignItem {
   const event = {
     name: message['type'] === 'track' ? message['event'] : undefined,
     event_id: eventIdAt(message, 'messageId'),
-    timestamp: message['timestamp'] ?? message['originalTimestamp'],
+    timestamp: timeByOurClock(message['timestamp'] ?? message['originalTimestamp'], {
+      receivedMs,
+      sentAt: message['sentAt'] ?? sentAt,
+    }),
     user_id,
     device_id: anonymous ?? device,
     session_id: textAt(context, 'sessionId', max.session_id),

@@ -15,10 +15,11 @@ import type { ForeignItem, SentItems } from './fields.ts';
 import { posthogError, posthogItem } from './posthog-batch.ts';
 import { readPosthogBody, unpackPosthogBody } from './posthog-body.ts';
 import { segmentError, segmentItem } from './segment-batch.ts';
+import type { Receipt } from './sent-time.ts';
 
 /** How items of a service are read, and how it answers. */
 interface Service {
-  readonly itemOf: (item: unknown, receivedMs: number) => ForeignItem;
+  readonly itemOf: (item: unknown, receipt: Receipt) => ForeignItem;
   /** The error of an item, with the names that the client uses. */
   readonly asSent: (error: EventError, item: unknown) => EventError;
   /** What the service itself answers. */
@@ -72,10 +73,10 @@ export const trackSegment = sdkRoute({
   handle: (deps, request) => {
     const parsed = parseObject(request.rawBody);
     if ('rejection' in parsed) return parsed.rejection;
-    const { batch, writeKey } = parsed.value;
+    const { batch, writeKey, sentAt } = parsed.value;
     if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
-    const sent: SentItems = { items: batch, nameOf: (index) => `batch[${index}]`, keys: [['writeKey', writeKey]] };
-    return track(deps, request, segment, sent);
+    const nameOf = (index: number) => `batch[${index}]`;
+    return track(deps, request, segment, { items: batch, nameOf, keys: [['writeKey', writeKey]], sentAt });
   },
 });
 
@@ -110,6 +111,7 @@ export const trackSegmentCall = sdkRoute({
       items: [item],
       nameOf: () => '',
       keys: [['writeKey', value['writeKey']]],
+      sentAt: value['sentAt'],
     });
   },
 });
@@ -148,7 +150,8 @@ export const trackPosthog = sdkRoute({
     },
   },
   handle: (deps, request) => {
-    const sent = readPosthogBody(request.rawBody);
+    const { _: sentAt }: { readonly _?: string } = request.query;
+    const sent = readPosthogBody(request.rawBody, sentAt);
     return sent instanceof Rejection ? sent : track(deps, request, posthog, sent);
   },
 });
@@ -157,14 +160,14 @@ async function track(
   { foreign }: GatewayDeps,
   { caller, ip, receivedMs, header }: Pick<Request<AppCaller>, 'caller' | 'ip' | 'receivedMs' | 'header'>,
   { itemOf, asSent, answer }: Service,
-  { items, nameOf, keys }: SentItems,
+  { items, nameOf, keys, sentAt }: SentItems,
 ): Promise<Answer | Rejection> {
   const conflict = keyConflict({ header, keyInBody: caller.keyInBody }, keys);
   if (conflict) return conflict;
   if (items.length > EVENTS_MAX) return invalid('batch', `must contain at most ${EVENTS_MAX} events`);
   // These clients mostly run on servers, whose address says nothing about the user; a browser's does.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
-  const foreignItems = items.map((item) => itemOf(item, receivedMs));
+  const foreignItems = items.map((item) => itemOf(item, { receivedMs, sentAt }));
   const tracked = await foreign.track(foreignItems, { app: caller.app, ip: userIp, receivedMs });
   if (tracked instanceof Rejection) return tracked;
   const { accepted, duplicates, rejected } = tracked;
