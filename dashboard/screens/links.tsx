@@ -48,6 +48,7 @@ export function Links() {
       <div className="head">
         <h1>{t('nav.links')}</h1>
         {links.data ? <span className="tag">{whole(links.data.pagination.total)}</span> : null}
+        {rows.length > 0 ? <LinksCsv query={{ ...filter, sort: query.sort }} /> : null}
         <div className="row push">
           <Search />
           {(apps.data?.data.length ?? 0) > 1 ? (
@@ -73,7 +74,6 @@ export function Links() {
             ]}
             onChange={(value) => set({ sort: value === 'clicks' ? value : null, offset: null })}
           />
-          {rows.length > 0 ? <LinksCsv query={{ ...filter, sort: query.sort }} /> : null}
           {canWrite && !hasNoApp ? (
             <button type="button" className="primary" onClick={() => set({ new: '1' })}>
               <Icon name="plus" />
