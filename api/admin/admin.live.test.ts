@@ -105,7 +105,7 @@ const mistakes = (
   [
     [['create-user', '--organization', 'x'], 'correct horse battery', '--email is missing'],
     [
-      ['create-user', '--email', 'nobody', '--organization', 'x'],
+      ['create-user', '--email', 'no-address', '--organization', 'x'],
       'correct horse battery',
       '--email must be an e-mail address',
     ],

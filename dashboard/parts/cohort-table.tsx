@@ -2,6 +2,7 @@
 import type { ReactNode } from 'react';
 import { date, whole } from '#dashboard/format.ts';
 import { t } from '#dashboard/texts/text.ts';
+import { ScrollArea } from './scroll-area.tsx';
 
 interface Cell {
   readonly day: number;
@@ -30,8 +31,7 @@ export function CohortTable({ label, cohorts, size, zone }: CohortTableProps) {
   const style: Intl.DateTimeFormatOptions =
     size === 'month' ? { month: 'short', year: 'numeric' } : { dateStyle: 'medium' };
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={label}>
+    <ScrollArea label={label}>
       <table className="cohorts">
         <thead>
           <tr>
@@ -58,6 +58,6 @@ export function CohortTable({ label, cohorts, size, zone }: CohortTableProps) {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }

@@ -7,6 +7,7 @@ import { ago, time } from '#dashboard/format.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { t } from '#dashboard/texts/text.ts';
 import { Password } from './password.tsx';
 
@@ -78,8 +79,7 @@ function Sessions() {
       ) : null}
       {found.isPending ? <Loading /> : null}
       {found.data ? (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-        <section className="scroll" tabIndex={0} aria-label={t('session.title')}>
+        <ScrollArea label={t('session.title')}>
           <table>
             <thead>
               <tr>
@@ -111,7 +111,7 @@ function Sessions() {
               ))}
             </tbody>
           </table>
-        </section>
+        </ScrollArea>
       ) : null}
     </section>
   );

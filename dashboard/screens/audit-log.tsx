@@ -11,6 +11,7 @@ import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { PeopleTabs } from '#dashboard/parts/people-tabs.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { useOwned } from '#dashboard/people.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 
@@ -161,8 +162,7 @@ function EntryTable({ rows, zone }: { readonly rows: readonly Entry[]; readonly 
   const { organizations } = useMe();
   const hasMany = organizations.length > 1;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('audit.title')}>
+    <ScrollArea label={t('audit.title')}>
       <table>
         <thead>
           <tr>
@@ -196,6 +196,6 @@ function EntryTable({ rows, zone }: { readonly rows: readonly Entry[]; readonly 
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }

@@ -11,6 +11,7 @@ import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
 import { IntegrationTabs } from '#dashboard/parts/integration-tabs.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { t } from '#dashboard/texts/text.ts';
 
 type Cost = Answer<'GET /costs'>['data'][number];
@@ -72,8 +73,7 @@ function CostTable({ rows }: { readonly rows: readonly Cost[] }) {
   const writable = new Set(organizations.filter(({ role }) => role !== 'viewer').map(({ id }) => id));
   const remove = useStore(() => toast(t('costs.removed')));
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('costs.title')}>
+    <ScrollArea label={t('costs.title')}>
       <table>
         <thead>
           <tr>
@@ -110,7 +110,7 @@ function CostTable({ rows }: { readonly rows: readonly Cost[] }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }
 

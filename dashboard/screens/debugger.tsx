@@ -9,6 +9,7 @@ import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { MatchesCsv } from '#dashboard/parts/list-csv.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 import { LiveTail } from './live-tail.tsx';
 
@@ -116,8 +117,7 @@ export function OutcomeTag({ outcome }: { readonly outcome: string }) {
 
 function MatchTable({ rows, zone }: { readonly rows: readonly Match[]; readonly zone: string }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('debugger.table')}>
+    <ScrollArea label={t('debugger.table')}>
       <table>
         <thead>
           <tr>
@@ -142,6 +142,6 @@ function MatchTable({ rows, zone }: { readonly rows: readonly Match[]; readonly 
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }

@@ -5,6 +5,7 @@ import { Link } from 'wouter';
 import { type Answer, call } from '#dashboard/api.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import type { Import } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 
@@ -67,8 +68,7 @@ export function ImportRows({ id, state }: Pick<Import, 'id' | 'state'>) {
 
 function RowTable({ rows }: { readonly rows: readonly Row[] }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('imports.by_row')}>
+    <ScrollArea label={t('imports.by_row')}>
       <table>
         <thead>
           <tr>
@@ -103,6 +103,6 @@ function RowTable({ rows }: { readonly rows: readonly Row[] }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }

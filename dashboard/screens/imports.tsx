@@ -10,6 +10,7 @@ import { Icon } from '#dashboard/parts/icons.tsx';
 import { ImportState } from '#dashboard/parts/import-state.tsx';
 import { IntegrationTabs } from '#dashboard/parts/integration-tabs.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { type Import, refreshMs, useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { ImportForm } from './import-form.tsx';
@@ -63,8 +64,7 @@ function ImportTable({ rows }: { readonly rows: readonly Import[] }) {
   const { timezone } = useView();
   const apps = useApps().data?.data ?? [];
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('imports.title')}>
+    <ScrollArea label={t('imports.title')}>
       <table>
         <thead>
           <tr>
@@ -96,6 +96,6 @@ function ImportTable({ rows }: { readonly rows: readonly Import[] }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }

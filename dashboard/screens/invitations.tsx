@@ -9,6 +9,7 @@ import { Confirm, Dialog } from '#dashboard/parts/dialog.tsx';
 import { CopyButton, Failure, failureText, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { type Role, roles, useOwned } from '#dashboard/people.ts';
 import { language, named, t } from '#dashboard/texts/text.ts';
 
@@ -164,8 +165,7 @@ function InvitationTable({ rows, isBusy, onAgain, onWithdraw }: InvitationTableP
   const { organizations } = useMe();
   const hasMany = organizations.length > 1;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('invite.open')}>
+    <ScrollArea label={t('invite.open')}>
       <table>
         <thead>
           <tr>
@@ -219,7 +219,7 @@ function InvitationTable({ rows, isBusy, onAgain, onWithdraw }: InvitationTableP
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }
 

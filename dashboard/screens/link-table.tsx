@@ -6,6 +6,7 @@ import { call } from '#dashboard/api.ts';
 import { ago, bare, short } from '#dashboard/format.ts';
 import type { Link } from '#dashboard/link-draft.ts';
 import { CopyButton } from '#dashboard/parts/feedback.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { t } from '#dashboard/texts/text.ts';
 
 interface LinkTableProps {
@@ -36,8 +37,7 @@ export function LinkTable({ rows, choice }: LinkTableProps) {
   const ids = rows.map(({ id }) => id);
   const chosen = choice ? ids.filter((id) => choice.has(id)).length : 0;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('links.table')}>
+    <ScrollArea label={t('links.table')}>
       <table className={choice ? 'choosable' : ''}>
         <thead>
           <tr>
@@ -75,7 +75,7 @@ export function LinkTable({ rows, choice }: LinkTableProps) {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }
 

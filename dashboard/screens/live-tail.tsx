@@ -10,6 +10,7 @@ import { type LiveKind, type LiveRecord, type LiveState, liveKinds, useLive } fr
 import { storyOf } from '#dashboard/live-story.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 
 const liveColumns: readonly Column<LiveRecord>[] = [
@@ -87,8 +88,7 @@ export function LiveTail() {
       {shown.length === 0 ? (
         <p className="inside muted">{t(state === 'closed' ? 'live.away' : 'live.waiting')}</p>
       ) : (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-        <section className="scroll tail" tabIndex={0} aria-label={t('live.title')}>
+        <ScrollArea label={t('live.title')} height="tail">
           <table>
             <thead className="sr">
               <tr>
@@ -113,7 +113,7 @@ export function LiveTail() {
               ))}
             </tbody>
           </table>
-        </section>
+        </ScrollArea>
       )}
       {opened ? (
         <Story story={storyOf(opened, records)} names={names} zone={timezone} onClose={() => setOpened(null)} />

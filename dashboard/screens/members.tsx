@@ -12,6 +12,7 @@ import { Icon } from '#dashboard/parts/icons.tsx';
 import { MembersCsv } from '#dashboard/parts/list-csv.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { PeopleTabs } from '#dashboard/parts/people-tabs.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { peopleFault, type Role, roles, useOwned } from '#dashboard/people.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { InviteDialog, OpenInvitations } from './invitations.tsx';
@@ -72,8 +73,7 @@ function MemberTable({ rows, onRemove }: MemberTableProps) {
   const owned = useOwned();
   const hasMany = organizations.length > 1;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('members.table')}>
+    <ScrollArea label={t('members.table')}>
       <table>
         <thead>
           <tr>
@@ -126,7 +126,7 @@ function MemberTable({ rows, onRemove }: MemberTableProps) {
           })}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }
 

@@ -6,6 +6,7 @@ import { changeText } from '#dashboard/format.ts';
 import { axisFigure, figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
 import { Chart, type Point } from '#dashboard/parts/chart.tsx';
 import { Loading } from '#dashboard/parts/feedback.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { pointsOf } from '#dashboard/points.ts';
 import { refreshMs } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
@@ -92,8 +93,7 @@ function PointTable(props: {
 }) {
   const { points, metric, format } = props;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll tall" tabIndex={0} aria-label={t('chart.table')}>
+    <ScrollArea label={t('chart.table')} height="tall">
       <table>
         <thead>
           <tr>
@@ -111,7 +111,7 @@ function PointTable(props: {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }
 

@@ -11,6 +11,7 @@ import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { PeopleTabs } from '#dashboard/parts/people-tabs.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 
@@ -81,8 +82,7 @@ interface KeyTableProps {
 
 function KeyTable({ rows, zone, onRemove }: KeyTableProps) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('keys2.title')}>
+    <ScrollArea label={t('keys2.title')}>
       <table>
         <thead>
           <tr>
@@ -137,7 +137,7 @@ function KeyTable({ rows, zone, onRemove }: KeyTableProps) {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }
 

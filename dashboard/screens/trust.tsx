@@ -5,6 +5,7 @@ import { useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
 import { ago, date, time, whole } from '#dashboard/format.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 
 type TrustAnswer = Answer<'GET /trust'>;
@@ -137,8 +138,7 @@ function Refused({ refused, zone }: { readonly refused: TrustAnswer['refused']; 
       {refused.reasons.length === 0 ? (
         <p className="inside muted">{t('trust.refused_none')}</p>
       ) : (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-        <section className="scroll" tabIndex={0} aria-label={t('trust.refused_title')}>
+        <ScrollArea label={t('trust.refused_title')}>
           <table>
             <thead>
               <tr>
@@ -161,7 +161,7 @@ function Refused({ refused, zone }: { readonly refused: TrustAnswer['refused']; 
               ))}
             </tbody>
           </table>
-        </section>
+        </ScrollArea>
       )}
     </section>
   );

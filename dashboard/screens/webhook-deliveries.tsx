@@ -8,6 +8,7 @@ import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
 import type { Webhook } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
@@ -104,8 +105,7 @@ function Attempts({ id, onReplay }: ListProps) {
   if (data.length === 0) return <p className="inside muted">{t('hooks.no_attempts')}</p>;
   return (
     <>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it */}
-      <section className="scroll" tabIndex={0} aria-label={t('hooks.attempts')}>
+      <ScrollArea label={t('hooks.attempts')}>
         <table>
           <thead>
             <tr>
@@ -139,7 +139,7 @@ function Attempts({ id, onReplay }: ListProps) {
             ))}
           </tbody>
         </table>
-      </section>
+      </ScrollArea>
       {pagination.total > pageSize ? <Pager {...pagination} onMove={onMove} /> : null}
     </>
   );
@@ -228,8 +228,7 @@ interface MessageTableProps {
 
 function MessageTable({ rows, zone, onReplay }: MessageTableProps) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('hooks.messages')}>
+    <ScrollArea label={t('hooks.messages')}>
       <table>
         <thead>
           <tr>
@@ -270,6 +269,6 @@ function MessageTable({ rows, zone, onReplay }: MessageTableProps) {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }

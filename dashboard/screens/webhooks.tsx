@@ -9,6 +9,7 @@ import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
 import { IntegrationTabs } from '#dashboard/parts/integration-tabs.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { WebhookState } from '#dashboard/parts/webhook-state.tsx';
 import { refreshMs, type Webhook } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
@@ -61,8 +62,7 @@ export function Webhooks() {
 
 function WebhookTable({ rows }: { readonly rows: readonly Webhook[] }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('hooks.title')}>
+    <ScrollArea label={t('hooks.title')}>
       <table>
         <thead>
           <tr>
@@ -98,6 +98,6 @@ function WebhookTable({ rows }: { readonly rows: readonly Webhook[] }) {
           ))}
         </tbody>
       </table>
-    </section>
+    </ScrollArea>
   );
 }

@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { type Answer, call } from '#dashboard/api.ts';
 import type { Link } from '#dashboard/link-draft.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { t } from '#dashboard/texts/text.ts';
 
 type Explanation = Answer<'POST /links/{id}/explain'>;
@@ -45,8 +46,7 @@ export function WhoSeesWhat({ link }: { readonly link: Link }) {
       ) : null}
       {found.isPending ? <Loading lines={5} /> : null}
       {found.data ? (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-        <section className="scroll" tabIndex={0} aria-label={t('explain.title')}>
+        <ScrollArea label={t('explain.title')}>
           <table>
             <tbody>
               {found.data.map(([device, one]) => (
@@ -59,7 +59,7 @@ export function WhoSeesWhat({ link }: { readonly link: Link }) {
               ))}
             </tbody>
           </table>
-        </section>
+        </ScrollArea>
       ) : null}
     </section>
   );
