@@ -1,6 +1,6 @@
 /** Fills ClickHouse with generated records, one month after another from the newest on, each with its rollups. */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
-import { kinds, rollups } from '#clickhouse/rollups.ts';
+import { columnsOf, kinds, rollups } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { makeLinks } from './made-up-links.ts';
 import { insertDay, shareOf } from './made-up-records.ts';
@@ -69,7 +69,11 @@ export async function makeUpRecords(
     }
     for (const rollup of rollups) {
       await fillPartition(client, rollup.table, month, (into) =>
-        client.command(`INSERT INTO ${into} ${rollup.select(`toYYYYMM(time) = ${month}`)}`, {}, inOrder),
+        client.command(
+          `INSERT INTO ${into} (${columnsOf(rollup).join(', ')}) ${rollup.select(`toYYYYMM(time) = ${month}`)}`,
+          {},
+          inOrder,
+        ),
       );
       advance((days.length * rollupWork) / rollups.length);
     }
