@@ -360,7 +360,7 @@ export class Edge {
     else refuse(known);
   }
 
-  /** A visit of a code that the host does not have, unless it says that nobody looks at its answer. */
+  /** A visit of a code that the host does not have. Prefetches, HEAD requests and bots are not visits of people. */
   #countOrphan(app: LinkedApp, code: string, { user_agent, is_prefetch }: Visitor, isHead: boolean): void {
     if (isHead || is_prefetch || isBot(this.#devices.of(user_agent), user_agent)) return;
     this.#orphans.count(app, app.codes_ignore_case ? lowerCode(code) : code);

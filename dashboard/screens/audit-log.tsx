@@ -137,7 +137,7 @@ const csvColumns: readonly Column<Entry>[] = [
   ['request_id', ({ request_id }) => request_id],
 ];
 
-/** The members, and whoever else is on the page: a server key, or someone who has left. */
+/** The members, and others who are on the page: server keys, and people who have left. */
 function PersonChoice({ rows }: { readonly rows: readonly Entry[] }) {
   const { get, set } = useAddress();
   const query = { limit: 100 };

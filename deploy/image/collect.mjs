@@ -9,11 +9,16 @@ if (folder === '') {
 }
 
 const binding = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
-/** uWebSockets.js comes with 28 binaries of 5 MB. Types and source maps of packages are for development. */
+/**
+ * uWebSockets.js comes with 28 binaries of 5 MB, and OpenTelemetry's packages with two copies for bundlers. Types and source
+ * maps of packages are for development.
+ */
 const isNeeded = (path) =>
   path.endsWith('.node') && basename(path).startsWith('uws_')
     ? basename(path) === binding
-    : !/\.(map|d\.[cm]?ts)$|\/swagger-ui-(es-bundle|es-bundle-core|dist-es)[^/]*$/.test(path);
+    : !/\.(map|d\.[cm]?ts)$|\/swagger-ui-(es-bundle|es-bundle-core|dist-es)[^/]*$|\/@opentelemetry\/[^/]+\/build\/(esm|esnext)$/.test(
+        path,
+      );
 
 const target = join(folder, 'signpost');
 mkdirSync(join(folder, 'data'), { recursive: true });

@@ -183,7 +183,7 @@ test('following the pages, a machine is tried, upgraded, put on a domain, backed
 
 What \`deploy/journeys/fresh-machine.test.ts\` does, in this order and in one run: the commands of [README](../README.md), [production.md](production.md), [upgrade.md](upgrade.md) and [backup.md](backup.md), and what they print. The test
 writes this page. It differs from a real machine in four things: packages are linked instead of installed by \`npm ci\`, systemd does not run but the commands of its unit do, Caddy's own
-authority issues the certificates, and \`curl\` and the browser are told where the names lead.
+authority issues the certificates, and \`curl\` and the browser get the addresses of the names.
 
 ${page.join('\n\n').replaceAll('\n```\n\n```text\n', '\n')}
 `;
