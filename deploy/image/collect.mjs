@@ -9,16 +9,21 @@ if (folder === '') {
 }
 
 const binding = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
-/**
- * uWebSockets.js comes with 28 binaries of 5 MB, and OpenTelemetry's packages with two copies for bundlers. Types and source
- * maps of packages are for development.
- */
+/** Parts of packages that no process loads. */
+const unneeded = [
+  /\.(map|d\.[cm]?ts)$/,
+  // Copies for bundlers and browsers.
+  /\/swagger-ui(-es-bundle|-es-bundle-core|-dist-es)[^/]*$|\/swagger-ui\.js$/,
+  /\/@opentelemetry\/[^/]+\/build\/(esm|esnext)$/,
+  /\/csv-parse\/dist\/(iife|umd)$/,
+  /\/pngjs\/(browser\.js|coverage)$/,
+  /\/bintrees\/test$/,
+];
+/** uWebSockets.js comes with 28 binaries of 5 MB. */
 const isNeeded = (path) =>
   path.endsWith('.node') && basename(path).startsWith('uws_')
     ? basename(path) === binding
-    : !/\.(map|d\.[cm]?ts)$|\/swagger-ui-(es-bundle|es-bundle-core|dist-es)[^/]*$|\/@opentelemetry\/[^/]+\/build\/(esm|esnext)$/.test(
-        path,
-      );
+    : !unneeded.some((pattern) => pattern.test(path));
 
 const target = join(folder, 'signpost');
 mkdirSync(join(folder, 'data'), { recursive: true });
