@@ -43,7 +43,7 @@ test('visits of codes that a host does not have are listed, without bots, prefet
   await visit('/sumer', { 'user-agent': 'curl/8.5.0' });
   await visit('/sumer', { 'sec-purpose': 'prefetch' });
   await visit('/sumer', {}, 'HEAD');
-  await edge.get('nobody.localhost', '/sumer', browser);
+  await edge.get('unknown.localhost', '/sumer', browser);
   await edge.orphans.flush();
   const { codes, others, body } = await listed(app);
   expect([codes, others]).toEqual([

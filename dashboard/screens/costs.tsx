@@ -1,57 +1,31 @@
 /** What campaigns cost by day, next to which their revenue is shown. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useAddress } from '#dashboard/address.ts';
 import { type Answer, ApiFailure, call } from '#dashboard/api.ts';
 import { date, money } from '#dashboard/format.ts';
-import { useCanWrite, useMe } from '#dashboard/me.ts';
+import { useMe } from '#dashboard/me.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
-import { Empty, Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
+import { Failure, failureText, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
-import { IntegrationTabs } from '#dashboard/parts/integration-tabs.tsx';
-import { Pager } from '#dashboard/parts/pager.tsx';
+import { IntegrationList, useListPart } from '#dashboard/parts/integration-list.tsx';
 import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { t } from '#dashboard/texts/text.ts';
 
 type Cost = Answer<'GET /costs'>['data'][number];
 
-const pageSize = 50;
-
 export function Costs() {
-  const { get, set } = useAddress();
-  const canWrite = useCanWrite();
-  const offset = Math.max(0, Number(get('offset')) || 0);
-  const query = { limit: pageSize, offset };
+  const query = useListPart();
   const costs = useQuery({ queryKey: ['costs', query], queryFn: () => call('GET /costs', { query }) });
-  const rows = costs.data?.data ?? [];
   return (
-    <div>
-      <div className="head">
-        <h1>{t('nav.integrations')}</h1>
-        {canWrite ? (
-          <button type="button" className="primary push" onClick={() => set({ new: '1' })}>
-            <Icon name="plus" />
-            {t('costs.new')}
-          </button>
-        ) : null}
-      </div>
-      <IntegrationTabs />
-      <p className="muted lead">{t('costs.text')}</p>
-      {costs.isError && !costs.data ? (
-        <Failure error={costs.error} retry={() => void costs.refetch()} />
-      ) : (
-        <section className="card">
-          {costs.isPending ? <Loading /> : null}
-          {costs.data && rows.length === 0 ? <Empty title={t('costs.none')} text={t('costs.none_text')} /> : null}
-          {rows.length > 0 ? <CostTable rows={rows} /> : null}
-          {costs.data && costs.data.pagination.total > pageSize ? (
-            <Pager {...costs.data.pagination} onMove={(next) => set({ offset: next === 0 ? null : String(next) })} />
-          ) : null}
-        </section>
-      )}
-      {get('new') !== null && canWrite ? <NewCost onClose={() => set({ new: null })} /> : null}
-    </div>
+    <IntegrationList
+      create={t('costs.new')}
+      about={t('costs.text')}
+      empty={{ title: t('costs.none'), text: t('costs.none_text') }}
+      found={costs}
+      table={(rows) => <CostTable rows={rows} />}
+      form={(close) => <NewCost onClose={close} />}
+    />
   );
 }
 
