@@ -120,7 +120,11 @@ async function dropDatabase(postgres: Postgres, database: string): Promise<void>
   const deadline = Date.now() + leakGraceMs;
   let leaked: { application_name: string }[];
   do {
-    leaked = await postgres.query('SELECT application_name FROM pg_stat_activity WHERE datname = $1', [database]);
+    // The server's own vacuum is listed too.
+    leaked = await postgres.query(
+      "SELECT application_name FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'",
+      [database],
+    );
   } while (leaked.length > 0 && Date.now() < deadline);
   await postgres.execute(`DROP DATABASE ${database} WITH (FORCE)`);
   if (leaked.length > 0) {

@@ -91,6 +91,27 @@ test('a test that leaves a connection open fails', async () => {
   await leaky.close();
 });
 
+test('a vacuum that the server runs by itself is not taken for a connection left open', { tags: ['slow'] }, async () => {
+  const own = await postgresForTest({ isMigrated: false });
+  const postgres = new Postgres({ url: own.url, name: 'vacuumed' });
+  await postgres.execute("ALTER SYSTEM SET autovacuum_naptime = '1s'");
+  try {
+    await postgres.execute('SELECT pg_reload_conf()');
+    await postgres.execute(
+      'CREATE TABLE long (n int) WITH (autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)',
+    );
+    await postgres.execute('INSERT INTO long SELECT generate_series(1, 500000)');
+    await postgres.execute('DELETE FROM long');
+    const vacuums = () => postgres.query("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'autovacuum:%long%'");
+    await vi.waitFor(async () => expect(await vacuums()).toHaveLength(1), 60_000);
+  } finally {
+    await postgres.execute('ALTER SYSTEM RESET autovacuum_naptime');
+    await postgres.execute('SELECT pg_reload_conf()');
+    await postgres.close();
+  }
+  await own.stop();
+});
+
 test('of several servers the writable one is used, also after it failed and another was promoted', async () => {
   const [standby, primary] = await Promise.all([ownPostgresForTest(), ownPostgresForTest()]);
   try {
