@@ -91,7 +91,7 @@ test('a test that leaves a connection open fails', async () => {
   await leaky.close();
 });
 
-test('a vacuum that the server runs by itself is not taken for a connection left open', { tags: ['slow'] }, async () => {
+test('a vacuum by the server itself is not taken for a connection left open', { tags: ['slow'] }, async () => {
   const own = await postgresForTest({ isMigrated: false });
   const postgres = new Postgres({ url: own.url, name: 'vacuumed' });
   await postgres.execute("ALTER SYSTEM SET autovacuum_naptime = '1s'");
