@@ -8,15 +8,15 @@ const programs = fileURLToPath(new URL('node_modules/.bin/', import.meta.url));
 const lanes = [
   [
     ['types', 'tsc', '-p', '.'],
-    ['types of the dashboard', 'tsc', '-p', 'dashboard'],
-    ['types of the SDK', 'tsc', '-p', 'sdk/typescript'],
     ['format and lint', 'biome', 'ci', '--diagnostic-level=warn', '.'],
     ['unused code', 'knip', '--no-progress'],
     ['generated pages', 'tsx', 'deploy/local/generate.ts', '--check'],
     ['OpenAPI', 'redocly', 'lint', 'docs/openapi.json'],
   ],
   [
-    ['floating promises', 'eslint', '.'],
+    ['rules that need types', 'oxlint', '--type-aware'],
+    ['types of the dashboard', 'tsc', '-p', 'dashboard'],
+    ['types of the SDK', 'tsc', '-p', 'sdk/typescript'],
     ['unit tests and tidy', 'vitest', 'run', '--project', 'unit', '--tags-filter=!slow'],
   ],
 ];

@@ -42,17 +42,25 @@ export class RefusedRows implements RefusedRowsSearch {
     const refused = new Set<string>();
     for (const part of parts) {
       if (part.places.length === 0) continue;
-      const table = `probe_${part.table}_${part.partition}_${batch.partition}_${batch.batch_no}`;
-      await this.#clickhouse.command(
-        `CREATE TABLE IF NOT EXISTS ${identifier(table)} AS ${identifier(part.table)} ENGINE = Null`,
-      );
-      const found = await this.#search(part, table).finally(() =>
-        this.#clickhouse.command(`DROP TABLE IF EXISTS ${identifier(table)} SYNC`),
+      const found = await this.#searchIn(
+        `probe_${part.table}_${part.partition}_${batch.partition}_${batch.batch_no}`,
+        part,
       );
       const isSingle = found !== undefined && (found.length === 1 || found.length < part.places.length);
       if (isSingle) for (const key of found) refused.add(key);
     }
     return refused;
+  }
+
+  async #searchIn(table: string, part: FormedPart): Promise<string[] | undefined> {
+    await this.#clickhouse.command(
+      `CREATE TABLE IF NOT EXISTS ${identifier(table)} AS ${identifier(part.table)} ENGINE = Null`,
+    );
+    try {
+      return await this.#search(part, table);
+    } finally {
+      await this.#clickhouse.command(`DROP TABLE IF EXISTS ${identifier(table)} SYNC`);
+    }
   }
 
   /** Halves of what is refused, down to single rows. `undefined` when there are too many. */
