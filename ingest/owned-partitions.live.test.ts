@@ -8,6 +8,7 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { whenQuiet } from '#testing/busy-machine.ts';
 import { redisForTest, type TestServer } from '#testing/servers.ts';
 import type { Ingest } from './ingest.ts';
+import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import { PostgresMembers } from './postgres-members.ts';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
@@ -213,6 +214,27 @@ test(
     expect(await members.retire(3, owner ?? '')).toBe(true);
     const left = `SELECT partition FROM ingest.lease WHERE partition = 3 UNION SELECT partition FROM ingest.checkpoint WHERE partition = 3`;
     expect(await db.query(left)).toEqual([]);
+  },
+  long,
+);
+
+test(
+  'what an operator asked of a partition is done although it was given up, and a partition is not given up before it is done',
+  async () => {
+    // Of this one the log has nothing, so nothing else is a reason to own it.
+    const partition = 9;
+    const ask = `INSERT INTO ingest.revision (partition, replay_from) VALUES (${partition}, 0)
+      ON CONFLICT (partition) DO UPDATE SET done_at = NULL`;
+    const isDone = async () => (await db.query('SELECT FROM ingest.revision WHERE done_at IS NULL')).length === 0;
+    const members = new PostgresMembers(db);
+    await new PostgresCheckpoints(db).acquire(partition, 'an ingest', 60);
+    await db.execute(ask);
+    expect(await members.retire(partition, 'an ingest')).toBe(false);
+    await db.execute('UPDATE ingest.revision SET done_at = now()');
+    expect(await members.retire(partition, 'an ingest')).toBe(true);
+    await db.execute(ask);
+    await ingestHere('a', { LOG_PARTITIONS: '1' });
+    await expect.poll(isDone, patience).toBe(true);
   },
   long,
 );

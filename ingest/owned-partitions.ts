@@ -158,7 +158,7 @@ export class OwnedPartitions {
     this.#inLog = await this.#options.partitionsInLog();
   }
 
-  /** Gives up partitions beyond LOG_PARTITIONS that are drained: the log has nothing, no mark has moved for long, no batch is open. */
+  /** Gives up partitions beyond LOG_PARTITIONS that are drained: the log has nothing, no mark has moved for long, nothing is open. */
   async #retire(): Promise<void> {
     const { members, owner, partitions, log } = this.#options;
     for (const [partition, one] of this.#owners) {

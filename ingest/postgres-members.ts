@@ -35,7 +35,8 @@ export class PostgresMembers implements Members {
             FROM (SELECT partition, max(owner) FILTER (WHERE expires_at > now()) AS owner
                     FROM (SELECT partition, owner, expires_at FROM ingest.lease
                           UNION ALL SELECT partition, NULL, NULL FROM ingest.checkpoint
-                          UNION ALL SELECT partition, NULL, NULL FROM ingest.batch) AS kept
+                          UNION ALL SELECT partition, NULL, NULL FROM ingest.batch
+                          UNION ALL SELECT partition, NULL, NULL FROM ingest.revision WHERE done_at IS NULL) AS kept
                    GROUP BY partition) AS owned) AS owned,
          EXISTS (SELECT FROM ingest.stray WHERE seen_at > now() - make_interval(secs => $1)) AS strays`,
       [STRAYS_RECENT_SECONDS],
@@ -63,7 +64,8 @@ export class PostgresMembers implements Members {
       );
       const kept = await queries.query(
         `SELECT FROM ingest.mark WHERE partition = $1 AND updated_at > now() - make_interval(days => $2)
-         UNION ALL SELECT FROM ingest.batch WHERE partition = $1 LIMIT 1`,
+         UNION ALL SELECT FROM ingest.batch WHERE partition = $1
+         UNION ALL SELECT FROM ingest.revision WHERE partition = $1 AND done_at IS NULL LIMIT 1`,
         [partition, learningDays],
       );
       if (held.length === 0 || kept.length > 0) return false;

@@ -164,10 +164,10 @@ export const mutations: readonly Mutation[] = [
     to: 'return;',
   },
   {
-    without: 'storing where a reread begins while it has to wait',
+    without: 'going back to the position under another begin',
     file: 'ingest/attribution/recent-clicks-feed.ts',
-    from: 'const begin = await this.#storeBegin();',
-    to: 'const begin = time.now() - REREAD_MS; await redis.commands.set(this.#positionKey, this.#position);',
+    from: 'stored[0] === this.#begin) return;',
+    to: 'this.#begin > 0) return;',
   },
   {
     without: 'a reader that never skips forward when it is sent back',

@@ -243,7 +243,7 @@ export class SimulatedPostgres extends CallableServer {
     const all = new Map(state.members).set(me.owner, { ...me, joinedAt, expiresAt: now + seconds * 1_000 });
     const members = [...all.values()].filter((one) => one.expiresAt > now);
     members.sort((one, other) => one.joinedAt - other.joinedAt || (one.owner < other.owner ? -1 : 1));
-    const kept = new Set([...state.leases.keys(), ...state.streamTimes.keys()]);
+    const kept = new Set([...state.leases.keys(), ...state.streamTimes.keys(), ...state.revisions.keys()]);
     for (const { partition } of state.batches.values()) kept.add(partition);
     const owned = [...kept].map((partition) => {
       const lease = state.leases.get(partition);
@@ -262,7 +262,9 @@ export class SimulatedPostgres extends CallableServer {
     const isKept =
       [...state.marks.values()].some(
         (lane) => lane.partition === partition && lane.updatedAt > this.now - learningDays * DAY_MS,
-      ) || [...state.batches.values()].some((batch) => batch.partition === partition);
+      ) ||
+      [...state.batches.values()].some((batch) => batch.partition === partition) ||
+      state.revisions.has(partition);
     if (lease?.owner !== owner || lease.expiresAt <= this.now || isKept) return [state, false];
     const [leases, streamTimes] = [new Map(state.leases), new Map(state.streamTimes)];
     const lateCursors = new Map(state.lateCursors);

@@ -1,5 +1,5 @@
 /**
- * The simulated Redis: strings that expire, and the effects of the two scripts of `RecentClicks`. It loses everything
+ * The simulated Redis: strings that expire, and the effects of the scripts of `RecentClicks` and of its feed. It loses everything
  * when it dies, evicts keys at random, and may be full.
  */
 import type { Redis } from '#common/stores/redis.ts';
@@ -62,8 +62,12 @@ export class SimulatedRedis extends CallableServer {
       commands,
       isConnected: () => this.isUp,
       script: (text: string) => {
-        const run = text.includes('linesMax') ? this.#add : this.#copy;
-        return (keys: readonly string[], args: readonly (string | number)[]) => ask(() => run.call(this, keys, args));
+        type Run = (keys: readonly string[], args: readonly (string | number)[]) => unknown;
+        const advance: Run = (keys, args) => this.#advance(keys, args);
+        const run: Run = text.includes('begin')
+          ? advance
+          : (text.includes('linesMax') ? this.#add : this.#copy).bind(this);
+        return (keys: readonly string[], args: readonly (string | number)[]) => ask(() => run(keys, args));
       },
     };
     return redis as unknown as Redis;
@@ -111,6 +115,16 @@ export class SimulatedRedis extends CallableServer {
       if (text !== before) this.#write(key, text, ttl);
     }
     return 1;
+  }
+
+  #advance(keys: readonly string[], args: readonly (string | number)[]): string[] {
+    const key = keys[0] ?? '';
+    const [known, to, fresh] = args.map(String);
+    const [begin = '', position = ''] = (this.#text(key) ?? '').split(' ');
+    if (begin !== '' && !(begin === known && Number(position) < Number(to))) return [begin, position];
+    const stored = begin === '' ? [String(fresh), String(fresh)] : [begin, String(to)];
+    this.#write(key, stored.join(' '));
+    return stored;
   }
 
   #copy(keys: readonly string[], args: readonly (string | number)[]): number {

@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
@@ -72,7 +72,10 @@ async function click(more: Partial<Click> = {}): Promise<string> {
   return JSON.parse(line).click_id;
 }
 
-const positionKey = 'clicks_read:0';
+const positionKey = 'clicks_fed:0';
+/** Since when and up to when clicks are in Redis. */
+const stored = async () => (await redis.commands.get(positionKey))?.split(' ').map(Number);
+const storedAgeMs = async () => Date.now() - ((await stored())?.[1] ?? Date.now() / 2);
 const eventually = (read: () => unknown) => expect.poll(read, { timeout: 10_000, interval: 20 });
 const isThere = async (id: string) => (await clicks.byIds([id]).catch(() => []))[0]?.click_id === id;
 
@@ -174,7 +177,7 @@ test('clicks that Redis has lost are there again soon, also when no others come'
   const feed = await startFeed();
   const lost = await click();
   await eventually(() => isThere(lost)).toBe(true);
-  await eventually(async () => Number(await redis.commands.get(positionKey))).toBeGreaterThan(Date.now() - HOUR_MS);
+  await eventually(storedAgeMs).toBeLessThan(HOUR_MS);
   await redisServer.kill('SIGKILL');
   await redisServer.restart({ isWiped: true });
   await eventually(() => isThere(lost)).toBe(true);
@@ -187,9 +190,9 @@ test('when a feed dies while it rereads lost clicks, its successor rereads them'
   const feed = await startFeed({ clicks: watched });
   const lost = await click();
   await eventually(() => isThere(lost)).toBe(true);
-  await eventually(async () => Number(await redis.commands.get(positionKey))).toBeGreaterThan(Date.now() - HOUR_MS);
+  await eventually(storedAgeMs).toBeLessThan(HOUR_MS);
   watched.put = async () => {
-    positions.push(Number(await redis.commands.get(positionKey)));
+    positions.push((await stored())?.[1] ?? 0);
     feed.stop();
   };
   await redis.commands.flushall();
@@ -204,18 +207,44 @@ test('while a reread has to wait, the stored position is where it begins, for a 
   const feed = await startFeed({ time: { ...systemTime, elapsed: () => systemTime.elapsed() + aheadMs } });
   const newest = await click();
   await eventually(() => isThere(newest)).toBe(true);
-  const ageMs = async () => Date.now() - Number((await redis.commands.get(positionKey)) ?? Date.now() / 2);
   await redis.commands.flushall();
   await eventually(() => feed.counters.rereads).toBe(1);
-  await eventually(ageMs).toBeLessThan(HOUR_MS);
+  await eventually(storedAgeMs).toBeLessThan(HOUR_MS);
   // Lost once more, within the pause between two rereads.
   await redis.commands.flushall();
   await eventually(() => redis.commands.exists(positionKey)).toBe(1);
-  expect(await ageMs()).toBeGreaterThan(5 * HOUR_MS);
+  expect(await storedAgeMs()).toBeGreaterThan(5 * HOUR_MS);
   expect(feed.counters.rereads).toBe(1);
   aheadMs = 120_000;
   await eventually(() => feed.counters.rereads).toBe(2);
-  await eventually(ageMs).toBeLessThan(HOUR_MS);
+  await eventually(storedAgeMs).toBeLessThan(HOUR_MS);
+});
+
+test('what Redis lost is read again even if another feed of the partition saw the loss first, waited, and ended', async () => {
+  const feed = await startFeed();
+  const lost = await click();
+  await eventually(() => isThere(lost)).toBe(true);
+  await eventually(storedAgeMs).toBeLessThan(HOUR_MS);
+  const begin = Date.now() - 6 * HOUR_MS;
+  await redis.commands.multi().flushall().set(positionKey, `${begin} ${begin}`).exec();
+  await eventually(() => isThere(lost)).toBe(true);
+  expect(feed.counters.rereads).toBe(1);
+});
+
+test('a feed that is behind another one of its partition does not set the position back', async () => {
+  const feed = await startFeed();
+  const first = await click();
+  await eventually(() => isThere(first)).toBe(true);
+  const [begin] = (await stored()) ?? [];
+  const ahead = Date.now() + HOUR_MS;
+  await redis.commands.set(positionKey, `${begin} ${ahead}`);
+  const second = await click();
+  await eventually(() => isThere(second)).toBe(true);
+  const script = vi.spyOn(redis.commands, 'evalsha');
+  await eventually(() => script.mock.calls.filter(([, , key]) => key === positionKey).length).toBeGreaterThan(1);
+  script.mockRestore();
+  expect(await stored()).toEqual([begin, ahead]);
+  expect(feed.counters.rereads).toBe(0);
 });
 
 test('a stopped feed sends nothing more to Redis', async () => {

@@ -11,11 +11,13 @@
  *
  * Must stay true:
  * - Writing a click again changes nothing, so starting too early is harmless.
- * - The position is stored in Redis itself: when Redis has lost it, it has lost the clicks too, and the last hours are read
- *   again. That is checked once a second, whether clicks come or not. Redis may also have evicted the position alone, again and
- *   again: one reread must have caught up, and a minute must have passed, before the next begins.
- * - The position is only ever written over an existing one. A lost one is set to where a reread begins, and stays there until
- *   it begins, so that a successor of a process that dies before or during the reread begins it again.
+ * - Which clicks are in Redis is stored in Redis itself, as the times of the log between which they lie: `begin position`. When
+ *   that is gone, the clicks are gone too, and the last hours are read again. That is checked once a second, whether clicks come
+ *   or not. Redis may also have evicted the position alone, again and again: one reread must have caught up, and a minute must
+ *   have passed, before the next begins.
+ * - Another `begin` than the one this feed knows means that Redis has lost its clicks and another feed of the partition (an
+ *   owner that has not yet noticed its end) saw that first: reading goes on where that one stands. A position only grows, and
+ *   only under the `begin` it belongs to, so whichever feed ends, its successor reads everything that is missing.
  */
 import { addressName } from '#common/address-writer.ts';
 import {
@@ -29,7 +31,7 @@ import { isId } from '#common/ids.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
-import { isRedisFull, isRedisUnavailable, isReplyError, type Redis } from '#common/stores/redis.ts';
+import { isRedisFull, isRedisUnavailable, isReplyError, type Redis, type Script } from '#common/stores/redis.ts';
 import type { Time, Timer } from '#common/time.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
@@ -43,6 +45,19 @@ const POSITION_MS = 1_000;
 const REREAD_MS = 6 * HOUR_MS;
 const REREAD_PAUSE_MS = 60_000;
 const FULL_PATIENCE_MS = 5_000;
+
+/**
+ * KEYS: the position. ARGV: the `begin` and the position of this feed, and a `begin` for when there is none.
+ * @returns what is stored then.
+ */
+const advanceScript = `
+local begin, position = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
+if not begin then begin, position = ARGV[3], ARGV[3]
+elseif begin == ARGV[1] and tonumber(position) < tonumber(ARGV[2]) then position = ARGV[2]
+else return {begin, position} end
+redis.call('SET', KEYS[1], begin .. ' ' .. position)
+return {begin, position}
+`;
 
 export interface FeedOptions {
   readonly nats: NatsClient;
@@ -75,16 +90,18 @@ export class RecentClicksFeed {
   readonly #options: FeedOptions;
   readonly #positionKey: string;
   readonly #agents: ClickAgents;
+  readonly #advance: Script;
   #reader: LogReader | undefined;
   #waiting: LogFrame[] = [];
   #isWriting = false;
   #isStopped = false;
+  /** Since when and up to when clicks are in Redis, in ms of the log's time. */
+  #begin = 0;
   #position = 0;
   #isPositionDue = false;
   #timer: Timer | undefined;
   #isCaughtUp = true;
   #rereadAt = Number.NEGATIVE_INFINITY;
-  #isRereadDue = false;
   #fullSince: number | undefined;
   #isRefused = false;
   #wake: (() => void) | undefined;
@@ -93,15 +110,16 @@ export class RecentClicksFeed {
     this.#options = options;
     this.counters = options.counters ?? newFeedCounters();
     this.#agents = options.agents ?? new ClickAgents();
-    this.#positionKey = `clicks_read:${options.partition}`;
+    this.#advance = options.redis.script(advanceScript);
+    this.#positionKey = `clicks_fed:${options.partition}`;
   }
 
   /** Continues from the stored position, as soon as Redis can be read. */
   async start(): Promise<void> {
-    const saved = await this.#patiently(() => this.#options.redis.commands.get(this.#positionKey));
-    this.#position = Number(saved ?? 0);
-    if (this.#position === 0) this.#position = await this.#storeBegin();
+    const stored = await this.#store();
     if (this.#isStopped) return;
+    // With a Redis that has been full for too long nothing is stored: once it can be, that is a loss like any other.
+    [this.#begin, this.#position] = stored ?? [0, this.#options.time.now() - REREAD_MS];
     this.#read();
     this.#timer = this.#options.time.every(POSITION_MS, () => {
       this.#isPositionDue = true;
@@ -174,31 +192,29 @@ export class RecentClicksFeed {
     return true;
   }
 
-  /** A position that is gone means that Redis may have lost everything: the last hours are read again. */
+  /** Another `begin` than before means that Redis may have lost everything: reading goes back to the position under that one. */
   async #savePosition(): Promise<void> {
     this.#isPositionDue = false;
-    const { redis, time } = this.#options;
-    if (!this.#isRereadDue) {
-      const saved = await this.#patiently(() => redis.commands.set(this.#positionKey, this.#position, 'XX'));
-      if (this.#isStopped || saved !== null) return;
-      this.#isRereadDue = true;
-    }
-    const begin = await this.#storeBegin();
-    if (this.#isStopped || !this.#isCaughtUp || time.elapsed() - this.#rereadAt < REREAD_PAUSE_MS) return;
+    const { time } = this.#options;
+    const stored = await this.#store();
+    if (this.#isStopped || stored === undefined || stored[0] === this.#begin) return;
+    if (!this.#isCaughtUp || time.elapsed() - this.#rereadAt < REREAD_PAUSE_MS) return;
     this.counters.rereads++;
-    this.#isRereadDue = false;
     this.#isCaughtUp = false;
     this.#rereadAt = time.elapsed();
-    this.#position = begin;
+    [this.#begin, this.#position] = stored;
     this.#waiting = [];
     this.#read();
   }
 
-  /** Stores where a reread begins, so that a successor begins there too if this process dies before it has caught up. */
-  async #storeBegin(): Promise<number> {
-    const begin = this.#options.time.now() - REREAD_MS;
-    await this.#patiently(() => this.#options.redis.commands.set(this.#positionKey, begin));
-    return begin;
+  /** @returns the stored `begin` and position; undefined when the feed was stopped, or Redis has been full for too long. */
+  async #store(): Promise<readonly [begin: number, position: number] | undefined> {
+    const begin = Math.max(0, Math.floor(this.#options.time.now() - REREAD_MS));
+    const stored = await this.#patiently(() =>
+      this.#advance([this.#positionKey], [this.#begin, Math.floor(this.#position), begin]),
+    );
+    const [at, position] = (stored ?? []) as readonly string[];
+    return stored === undefined ? undefined : [Number(at), Number(position)];
   }
 
   /**
