@@ -135,6 +135,128 @@ test('a short code is checked as it is typed, a taken one is reported at its fie
   await browser.close();
 });
 
+test('a link is made with rules in an order of one’s own and a password, and says which rule applies to whom', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const app = (await person.call('POST', '/apps', { name: 'Ruled' })).body;
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/links?new=1`);
+  const drawer = page.getByRole('dialog');
+  await drawer.getByLabel('Destination', { exact: true }).fill('https://www.example.com/all');
+  await drawer.getByText('Redirect rules').click();
+  await drawer.getByRole('button', { name: 'Add a rule' }).click();
+  const first = drawer.getByRole('group', { name: 'Rule 1', exact: true });
+  await first.getByLabel('Destination of the rule').fill('http://plain.example/');
+  await first.getByRole('button', { name: 'Language' }).click();
+  await first.getByRole('combobox', { name: 'Language' }).fill('German');
+  await page.keyboard.press('Enter');
+  await drawer.getByRole('button', { name: 'Add a rule' }).click();
+  const second = drawer.getByRole('group', { name: 'Rule 2', exact: true });
+  await second.getByLabel('Leads to').selectOption('variants');
+  for (const [name, share] of [
+    ['A', '60'],
+    ['B', '40'],
+  ] as const) {
+    await second.getByLabel(`Variant ${name}`, { exact: true }).fill(`www.example.com/${name}`);
+    await second.getByLabel(`Percent ${name}`).fill(share);
+  }
+  await second.getByRole('button', { name: 'Country' }).click();
+  await second.getByRole('combobox', { name: 'Country' }).fill('Austria');
+  await page.keyboard.press('Enter');
+  await second.getByRole('combobox', { name: 'Country' }).fill('Atlantis');
+  await page.keyboard.press('Enter');
+  await second.getByText('Choose a name from the list.').waitFor();
+  await second.getByRole('combobox', { name: 'Country' }).fill('');
+  await second.getByRole('button', { name: 'Device' }).click();
+  await second.getByRole('checkbox', { name: 'iOS' }).check();
+  await second.getByLabel('Oldest version').fill('17.4');
+  await second.getByRole('button', { name: 'Weekdays and hours' }).click();
+  await second.getByRole('checkbox', { name: 'Sun' }).check();
+  await drawer.getByText('Password', { exact: true }).click();
+  await drawer.getByLabel('Password for visitors').fill('open sesame');
+  await drawer.getByRole('button', { name: 'Create link' }).click();
+  const refused = first.getByLabel('Destination of the rule');
+  await expect.poll(() => refused.getAttribute('aria-invalid')).toBe('true');
+  await first.getByText('must be an https URL').waitFor();
+  await refused.fill('https://www.example.com/de');
+  await drawer.getByRole('button', { name: 'Move rule 2 up' }).click();
+  await drawer.getByRole('button', { name: 'Create link' }).click();
+  await drawer.getByRole('link', { name: 'Open its page' }).click();
+  const [link] = (await person.call('GET', `/links?app_id=${app.id}`)).body.data;
+  expect(link).toMatchObject({
+    has_password: true,
+    rules: [
+      {
+        country: ['AT'],
+        platform: ['ios'],
+        os_version_min: '17.4',
+        weekdays: ['sun'],
+        timezone: 'Europe/Berlin',
+        variants: [
+          { url: 'https://www.example.com/A', percent: 60 },
+          { url: 'https://www.example.com/B', percent: 40 },
+        ],
+      },
+      { language: ['de'], url: 'https://www.example.com/de' },
+    ],
+  });
+  const seen = page.getByRole('region', { name: 'Who sees what' });
+  await seen
+    .getByRole('row', { name: /^Desktop/ })
+    .getByText('Asks for the password', { exact: true })
+    .waitFor();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await drawer.getByText('Password (set)').click();
+  await drawer.getByRole('checkbox', { name: 'Remove the password' }).check();
+  await drawer.getByRole('button', { name: 'Save' }).click();
+  await seen
+    .getByRole('row', { name: /^Desktop/ })
+    .getByText('https://www.example.com/all')
+    .first()
+    .waitFor();
+  await seen.getByLabel('Language').selectOption('de-AT');
+  await seen
+    .getByRole('row', { name: /^Desktop/ })
+    .getByText('Rule 2', { exact: true })
+    .waitFor();
+  await seen.getByLabel('Country').selectOption('AT');
+  await seen.getByLabel('Time of the visit').fill('2026-11-22T12:00');
+  await seen
+    .getByRole('row', { name: /^iPhone/ })
+    .getByText(/^Rule 1, variant [AB]$/)
+    .waitFor();
+  await seen
+    .getByRole('row', { name: /^Desktop/ })
+    .getByText('Rule 2', { exact: true })
+    .waitFor();
+  expect(faults).toEqual([]);
+  await browser.close();
+  const viewer = await stage.loggedIn(await stage.person('viewer', person.organization_id));
+  await viewer.page.goto(`${stage.origin}/links/${link.id}`);
+  await viewer.page.getByRole('list', { name: 'Redirect rules' }).getByText('German', { exact: true }).waitFor();
+  expect(await viewer.page.getByRole('button', { name: 'Edit' }).count()).toBe(0);
+  await viewer.context.close();
+});
+
+test('the pages of an app are written in its settings, and one that is too long is reported at its field', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  await page.goto(`${stage.origin}/apps/${shop.appId}`);
+  const gone = page.getByLabel('When a link has expired (HTML)');
+  await page.getByLabel('When there is no such link (HTML)').fill('<h1>Not here</h1>');
+  await gone.fill('x'.repeat(16_385));
+  await page.getByRole('button', { name: 'Save' }).click();
+  await expect.poll(() => gone.getAttribute('aria-invalid')).toBe('true');
+  await gone.fill('');
+  await page.getByRole('button', { name: 'Save' }).click();
+  const pages = async () => (await owner.call('GET', `/apps/${shop.appId}`)).body.pages;
+  await expect.poll(pages).toEqual({ not_found: '<h1>Not here</h1>', expired: null });
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
 test('links are chosen with the keyboard, tagged, archived and deleted together, and the others stay as they are', async (context) => {
   inBrowser(context);
   const person = await stage.person();

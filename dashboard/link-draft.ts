@@ -1,5 +1,6 @@
 /** A link as it is being written: every field is text until it is sent. */
 import type { Answer, Body } from './api.ts';
+import { localTime } from './local-time.ts';
 
 export type Link = Answer<'GET /links/{id}'>;
 
@@ -37,7 +38,7 @@ export function draftOf(link: Link | null): LinkDraft {
     destination: link?.fallback_url ?? '',
     path: link?.path ?? '',
     tags: link?.tags.join(', ') ?? '',
-    expires: link?.expires_at ? localTime(link.expires_at) : '',
+    expires: link?.expires_at ? localTime(Date.parse(link.expires_at)) : '',
   };
 }
 
@@ -79,8 +80,3 @@ function pathOf(url: string): string {
 
 export const tagsOf = (text: string) =>
   [...new Set(text.split(',').map((tag) => tag.trim()))].filter((tag) => tag !== '');
-
-function localTime(iso: string): string {
-  const time = new Date(iso);
-  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}

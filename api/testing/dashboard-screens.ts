@@ -89,6 +89,32 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'link-rules',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links/${shop.linkIds[2]}`);
+        const seen = page.getByRole('region', { name: 'Who sees what' });
+        await seen.getByLabel('Language').selectOption('es');
+        await seen
+          .getByText(/Rule 2, variant/)
+          .first()
+          .waitFor();
+        await seen.locator('summary').first().click();
+      },
+    },
+    {
+      name: 'rules',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links/${shop.linkIds[2]}`);
+        await page.getByRole('button', { name: 'Edit' }).click();
+        await page.getByText('Redirect rules (3)').click();
+        await page.getByRole('button', { name: /Spanish/ }).click();
+        await page.getByRole('button', { name: 'Country' }).click();
+        await page.getByLabel('Leads to').scrollIntoViewIfNeeded();
+      },
+    },
+    {
       name: 'bulk',
       isLong: false,
       open: async (page, origin) => {

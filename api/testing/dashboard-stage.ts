@@ -174,6 +174,7 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
     });
     linkIds.push(link.body.id);
   }
+  await owner.call('PATCH', `/links/${linkIds[2]}`, { rules });
   for (const [name, scopes] of [
     ['Shop backend', ['links:write', 'analytics:read']],
     ['Warehouse export', ['analytics:read']],
@@ -209,6 +210,29 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   const invited = await owner.call('POST', '/invitations', { email: 'grace@example.com', role: 'member' });
   return { appId: app.body.id, webhookId, sharedToken, lockedToken, importId, linkIds, invitation: invited.body.token };
 }
+
+const rules = [
+  {
+    country: ['DE', 'AT', 'CH'],
+    platform: ['ios'],
+    os_version_min: '17.4',
+    url: 'https://www.example.com/de/app',
+  },
+  {
+    language: ['es', 'pt-BR'],
+    variants: [
+      { url: 'https://www.example.com/es/app', percent: 60 },
+      { url: 'https://www.example.com/es/now', percent: 30 },
+    ],
+  },
+  {
+    weekdays: ['sat', 'sun'],
+    time_from: '08:00',
+    time_until: '20:00',
+    timezone: 'Europe/Berlin',
+    url: 'https://www.example.com/weekend',
+  },
+];
 
 /** One with attempts of each kind, one that is disabled. */
 async function openWebhooks(api: ApiForTest, owner: Member): Promise<string> {

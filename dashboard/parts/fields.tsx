@@ -1,5 +1,5 @@
 /** Form fields with a label, a hint, and the API's message about the value. */
-import { type ReactNode, useId } from 'react';
+import { type ReactNode, useEffect, useId, useRef } from 'react';
 
 interface FieldProps {
   readonly label: string;
@@ -16,7 +16,7 @@ interface FieldProps {
   readonly isReadOnly?: boolean;
   readonly autoComplete?: string;
   readonly hasFocus?: boolean;
-  readonly inputMode?: 'numeric' | 'url' | 'email';
+  readonly inputMode?: 'numeric' | 'decimal' | 'url' | 'email';
 }
 
 export function Field(props: FieldProps) {
@@ -102,9 +102,20 @@ export function Choice<Value extends string>({ label, value, options, onChange, 
   );
 }
 
-export function More({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+interface MoreProps {
+  readonly title: string;
+  /** Opens it: a message in it must be seen. */
+  readonly hasFault?: boolean;
+  readonly children: ReactNode;
+}
+
+export function More({ title, hasFault = false, children }: MoreProps) {
+  const details = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (hasFault && details.current) details.current.open = true;
+  }, [hasFault]);
   return (
-    <details className="more">
+    <details className="more" ref={details}>
       <summary>{title}</summary>
       <div>{children}</div>
     </details>

@@ -7,6 +7,7 @@ import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
+import { AppPages } from './app-pages.tsx';
 import { WhatIf } from './what-if.tsx';
 
 const draftOf = (app: App) => ({
@@ -26,6 +27,8 @@ const draftOf = (app: App) => ({
   privacy: app.settings.privacy_mode,
   tapPage: app.settings.tap_page,
   conversions: app.settings.conversion_events.join(', '),
+  notFound: app.pages?.not_found ?? '',
+  expired: app.pages?.expired ?? '',
 });
 type Draft = ReturnType<typeof draftOf>;
 
@@ -53,6 +56,7 @@ function changesOf(draft: Draft) {
             sha256_cert_fingerprints: tagsOf(draft.fingerprints),
             uri_scheme: orNull(draft.androidScheme),
           },
+    pages: { not_found: orNull(draft.notFound), expired: orNull(draft.expired) },
     settings: {
       attribution_window_hours: Number(draft.attribution),
       probabilistic_window_hours: Number(draft.probabilistic),
@@ -119,6 +123,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
             placeholder="purchase, sign_up"
             hint={t('app.conversions_hint')}
           />
+          <AppPages notFound={field('notFound', 'pages.not_found')} expired={field('expired', 'pages.expired')} />
         </div>
         <div className="stack">
           <h3>iOS</h3>

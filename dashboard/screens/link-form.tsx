@@ -1,16 +1,22 @@
 /** The drawer in which a link is created or changed. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
-import { ApiFailure, call } from '#dashboard/api.ts';
+import { Suspense, useEffect, useRef, useState } from 'react';
+import { ApiFailure } from '#dashboard/api.ts';
 import { type Availability, useAvailability } from '#dashboard/code-availability.ts';
-import { changesOf, draftOf, type Link, type LinkDraft, newLinkOf } from '#dashboard/link-draft.ts';
+import { draftOf, type Link, type LinkDraft } from '#dashboard/link-draft.ts';
+import { LinkSaving, type PasswordDraft } from '#dashboard/link-saving.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
-import { Failure, toast } from '#dashboard/parts/feedback.tsx';
+import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, More } from '#dashboard/parts/fields.tsx';
+import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { SocialCards } from '#dashboard/parts/social-cards.tsx';
 import { useApps } from '#dashboard/queries.ts';
+import { type RuleDraft, ruleDraftOf, ruleOf } from '#dashboard/rule-draft.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { LinkReady } from './link-ready.tsx';
+
+/** Few links have rules. */
+const RulesEditor = screen(async () => ({ default: (await import('./rules-editor.tsx')).RulesEditor }));
 
 interface LinkFormProps {
   /** Null: a new one. */
@@ -23,16 +29,21 @@ export function LinkForm({ link, appId, onClose }: LinkFormProps) {
   const apps = useApps().data?.data ?? [];
   const [before] = useState(() => draftOf(link));
   const [draft, setDraft] = useState(before);
+  const [rulesBefore] = useState(() => (link?.rules ?? []).map(ruleDraftOf));
+  const [rules, setRules] = useState<readonly RuleDraft[]>(rulesBefore);
+  const [password, setPassword] = useState<PasswordDraft>({ text: '', isRemoved: false });
+  const [saving] = useState(() => new LinkSaving(link, before));
   const [chosenApp, setApp] = useState(link?.app_id ?? appId ?? '');
   const isServed = (one: (typeof apps)[number]) => one.host_verification.status === 'verified';
   const app = apps.find(({ id }) => id === chosenApp) ?? apps.find(isServed) ?? apps[0];
   const availability = useAvailability(app?.id ?? '', draft.short_code, before.short_code);
   const client = useQueryClient();
+  const areRulesChanged = JSON.stringify(rules) !== JSON.stringify(rulesBefore);
   const save = useMutation({
-    mutationFn: () =>
-      link
-        ? call('PATCH /links/{id}', { params: { id: link.id }, body: changesOf(draft, before) })
-        : call('POST /links', { body: newLinkOf(draft, app?.id ?? '') }),
+    mutationFn: () => {
+      const sent = areRulesChanged ? rules.map(ruleOf) : undefined;
+      return saving.save({ draft, appId: app?.id ?? '', rules: sent, password });
+    },
     onSuccess: async (saved) => {
       client.setQueryData(['link', saved.id], saved);
       await client.invalidateQueries({ queryKey: ['links'] });
@@ -41,12 +52,16 @@ export function LinkForm({ link, appId, onClose }: LinkFormProps) {
       onClose();
     },
   });
+  const form = useFaultFocus(save.error);
   if (save.data && !link) return <LinkReady link={save.data} onClose={onClose} />;
-  const isUnchanged = link !== null && JSON.stringify(draft) === JSON.stringify(before);
+  const hasPasswordChange = password.text !== '' || password.isRemoved;
+  const isUnchanged =
+    link !== null && !areRulesChanged && !hasPasswordChange && JSON.stringify(draft) === JSON.stringify(before);
   return (
     <Dialog title={t(link ? 'link.edit' : 'link.new')} isDrawer onClose={onClose}>
       <form
         className="panel"
+        ref={form}
         onSubmit={(event) => {
           event.preventDefault();
           save.mutate();
@@ -72,6 +87,13 @@ export function LinkForm({ link, appId, onClose }: LinkFormProps) {
             error={save.error}
             onChange={(change) => setDraft({ ...draft, ...change })}
           />
+          <Rules rules={rules} error={save.error} onChange={setRules} />
+          <Password
+            isSet={link?.has_password ?? false}
+            password={password}
+            fault={faultsOf(save.error).get('password')}
+            onChange={setPassword}
+          />
         </div>
         <footer>
           <button type="button" onClick={onClose}>
@@ -86,8 +108,20 @@ export function LinkForm({ link, appId, onClose }: LinkFormProps) {
   );
 }
 
+/** After a refused attempt, the focus is in the first field that has a message. */
+function useFaultFocus(error: unknown) {
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (error) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
+  }, [error]);
+  return form;
+}
+
+const noFaults: ReadonlyMap<string, string> = new Map();
+const faultsOf = (error: unknown) => (error instanceof ApiFailure ? error.fields : noFaults);
+
 const isAboutField = (error: unknown) =>
-  error instanceof ApiFailure && [...error.fields.keys()].some((field) => field !== 'body' && field !== 'app_id');
+  [...faultsOf(error).keys()].some((field) => field !== 'body' && field !== 'app_id');
 
 interface LinkFieldsProps {
   readonly draft: LinkDraft;
@@ -101,8 +135,9 @@ const utmFields = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_
 const previewFields = ['og_title', 'og_description', 'og_image_url'] as const;
 
 function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsProps) {
-  const fault = (...fields: readonly string[]) =>
-    error instanceof ApiFailure ? fields.map((field) => error.fields.get(field)).find((text) => text) : undefined;
+  const faults = faultsOf(error);
+  const fault = (...fields: readonly string[]) => fields.map((field) => faults.get(field)).find((text) => text);
+  const hasFault = (...fields: readonly string[]) => fault(...fields) !== undefined;
   const field = (name: keyof LinkDraft & string) => ({
     value: draft[name],
     onChange: (value: string) => onChange({ [name]: value }),
@@ -128,17 +163,17 @@ function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsPr
       />
       <Field label={t('link.campaign')} {...field('campaign')} placeholder="spring-sale" />
       <Field label={t('link.title')} {...field('title')} hint={t('link.title_hint')} />
-      <More title={t('link.utm')}>
+      <More title={t('link.utm')} hasFault={hasFault(...utmFields)}>
         {utmFields.map((name) => (
           <Field key={name} label={name} {...field(name)} />
         ))}
       </More>
-      <More title={t('link.in_app')}>
+      <More title={t('link.in_app')} hasFault={hasFault('path', 'ios_url', 'android_url')}>
         <Field label={t('link.path')} {...field('path')} placeholder="/product/42" hint={t('link.path_hint')} />
         <Field label={t('link.ios')} {...field('ios_url')} hint={t('link.ios_hint')} />
         <Field label={t('link.android')} {...field('android_url')} hint={t('link.android_hint')} />
       </More>
-      <More title={t('link.preview')}>
+      <More title={t('link.preview')} hasFault={hasFault(...previewFields)}>
         {previewFields.map((name) => (
           <Field key={name} label={t(`link.${name}`)} {...field(name)} />
         ))}
@@ -150,11 +185,66 @@ function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsPr
           destination={draft.destination}
         />
       </More>
-      <More title={t('link.more')}>
+      <More title={t('link.more')} hasFault={hasFault('tags', 'expires_at', 'expired_url')}>
         <Field label={t('link.tags')} {...field('tags')} hint={t('link.tags_hint')} />
         <Field label={t('link.expires')} type="datetime-local" {...field('expires')} fault={fault('expires_at')} />
         <Field label={t('link.expired_url')} {...field('expired_url')} />
       </More>
     </>
+  );
+}
+
+interface RulesProps {
+  readonly rules: readonly RuleDraft[];
+  readonly error: unknown;
+  readonly onChange: (rules: readonly RuleDraft[]) => void;
+}
+
+function Rules({ rules, error, onChange }: RulesProps) {
+  const faults = faultsOf(error);
+  const hasFault = [...faults.keys()].some((field) => field.startsWith('rules'));
+  const count = rules.length === 0 ? '' : ` (${rules.length})`;
+  return (
+    <More title={`${t('rules.title')}${count}`} hasFault={hasFault}>
+      <Suspense fallback={<Loading lines={1} />}>
+        <RulesEditor rules={rules} faults={faults} onChange={onChange} />
+      </Suspense>
+    </More>
+  );
+}
+
+interface PasswordProps {
+  readonly isSet: boolean;
+  readonly password: PasswordDraft;
+  readonly fault: string | undefined;
+  readonly onChange: (password: PasswordDraft) => void;
+}
+
+function Password({ isSet, password, fault, onChange }: PasswordProps) {
+  const title = isSet ? `${t('link.password')} (${t('link.password_set')})` : t('link.password');
+  return (
+    <More title={title} hasFault={fault !== undefined}>
+      {password.isRemoved ? null : (
+        <Field
+          label={t(isSet ? 'link.password_new' : 'link.password_ask')}
+          type="password"
+          value={password.text}
+          onChange={(text) => onChange({ ...password, text })}
+          fault={fault}
+          hint={t('link.password_hint')}
+          autoComplete="new-password"
+        />
+      )}
+      {isSet ? (
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={password.isRemoved}
+            onChange={(event) => onChange({ text: '', isRemoved: event.currentTarget.checked })}
+          />
+          <span>{t('link.password_remove')}</span>
+        </label>
+      ) : null}
+    </More>
   );
 }

@@ -173,6 +173,7 @@ function Details({ link }: { readonly link: Link }) {
     ],
     [t('links.created'), time(link.created_at, timezone)],
     [t('link.expires'), link.expires_at ? time(link.expires_at, timezone) : null],
+    [t('link.password'), link.has_password ? t('link.protected') : null],
   ];
   return (
     <section className="card">

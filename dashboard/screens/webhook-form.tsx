@@ -4,10 +4,12 @@ import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
 import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
 import { useMe } from '#dashboard/me.ts';
+import { Checks } from '#dashboard/parts/checks.tsx';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { CopyButton, Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
-import { useApps, type Webhook } from '#dashboard/queries.ts';
+import { OnlyApps } from '#dashboard/parts/only-apps.tsx';
+import type { Webhook } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 
 type EventType = Body<'POST /webhooks'>['events'][number];
@@ -137,58 +139,6 @@ export function WebhookForm({ webhook, onClose }: WebhookFormProps) {
         </footer>
       </form>
     </Dialog>
-  );
-}
-
-interface ChecksProps<Value extends string> {
-  readonly legend: string;
-  readonly hint?: string;
-  readonly options: readonly (readonly [value: Value, text: string])[];
-  readonly chosen: readonly Value[];
-  readonly onChange: (chosen: readonly Value[]) => void;
-  readonly hasCodes?: boolean;
-}
-
-function Checks<Value extends string>({ legend, hint, options, chosen, onChange, hasCodes }: ChecksProps<Value>) {
-  return (
-    <fieldset className="plain checks">
-      <legend className="label">{legend}</legend>
-      {options.map(([value, text]) => (
-        <label key={value} className="check">
-          <input
-            type="checkbox"
-            checked={chosen.includes(value)}
-            onChange={(event) =>
-              onChange(event.currentTarget.checked ? [...chosen, value] : chosen.filter((one) => one !== value))
-            }
-          />
-          <span>{text}</span>
-          {hasCodes ? <code className="muted">{value}</code> : null}
-        </label>
-      ))}
-      {hint ? <p className="hint">{hint}</p> : null}
-    </fieldset>
-  );
-}
-
-interface OnlyAppsProps {
-  readonly organization: string;
-  readonly chosen: readonly string[];
-  readonly onChange: (chosen: readonly string[]) => void;
-}
-
-/** An organization with one app has nothing to choose. */
-function OnlyApps({ organization, chosen, onChange }: OnlyAppsProps) {
-  const apps = (useApps().data?.data ?? []).filter(({ organization_id }) => organization_id === organization);
-  if (apps.length < 2 && chosen.length === 0) return null;
-  return (
-    <Checks
-      legend={t('hooks.apps')}
-      hint={t('hooks.apps_hint')}
-      options={apps.map(({ id, name }) => [id, name] as const)}
-      chosen={chosen}
-      onChange={onChange}
-    />
   );
 }
 

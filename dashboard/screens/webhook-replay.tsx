@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, call } from '#dashboard/api.ts';
 import { whole } from '#dashboard/format.ts';
+import { localTime } from '#dashboard/local-time.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
@@ -10,8 +11,6 @@ import { t } from '#dashboard/texts/text.ts';
 
 const dayMs = 86_400_000;
 const minuteMs = 60_000;
-/** For the browser's own field, in local time. */
-const localTime = (ms: number) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 
 export function WebhookReplay({ id, onClose }: { readonly id: string; readonly onClose: () => void }) {
   const client = useQueryClient();
