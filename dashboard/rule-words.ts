@@ -31,7 +31,7 @@ export function countryOptions(): Options {
   return countries;
 }
 
-const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
+const letters = Array.from({ length: 26 }, (_, at) => String.fromCharCode(65 + at));
 const byName = ([, a]: readonly [string, string], [, b]: readonly [string, string]) => a.localeCompare(b, language);
 
 const languageCodes =

@@ -31,12 +31,13 @@ const kinds: Readonly<Record<string, readonly string[]>> = {
   accounts: [...['changePassword', 'resetPassword', 'setUpTotp', 'confirmTotp', 'disableTotp', 'deleteSession']],
   links: [
     ...['createLink', 'updateLink', 'deleteLink', 'upsertLink'],
-    ...['bulkCreateLinks', 'bulkUpdateLinks', 'bulkDeleteLinks'],
+    ...['bulkCreateLinks', 'bulkUpdateLinks', 'bulkDeleteLinks', 'setLinkPassword', 'deleteLinkPassword'],
   ],
   apps: ['createApp', 'updateApp', 'deleteApp', 'rotateAppKey'],
   keys: ['createServerKey', 'deleteServerKey'],
   webhooks: [
     ...['createWebhook', 'updateWebhook', 'deleteWebhook', 'rotateWebhookSecret', 'testWebhook', 'replayWebhook'],
+    ...['createPostback', 'updatePostback', 'deletePostback', 'testPostback', 'replayPostback'],
   ],
   imports: [...['createImport', 'uploadImportPart', 'checkImport', 'confirmImport', 'undoImport', 'deleteImport']],
   figures: ['createCosts', 'createView', 'updateView', 'deleteView'],

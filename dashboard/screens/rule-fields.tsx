@@ -37,7 +37,9 @@ const empty: Readonly<Record<Condition, Partial<RuleDraft>>> = {
 };
 
 function isUsed(rule: RuleDraft, condition: Condition): boolean {
-  return Object.keys(empty[condition]).some((name) => rule[name as keyof RuleDraft]?.toString() !== '');
+  return Object.entries(empty[condition]).some(
+    ([name, none]) => JSON.stringify(rule[name as keyof RuleDraft]) !== JSON.stringify(none),
+  );
 }
 
 export function RuleFields({ rule, faults, onChange }: RuleFieldsProps) {
