@@ -3,6 +3,7 @@
  * lost. When they come again, they are formed without the rows that ClickHouse has.
  */
 import { tableOf } from '#clickhouse/rollups.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { type FrameRange, rangesAheadMax } from '#common/log/marks.ts';
 import type { BatchEntry, FrameRun } from './checkpoints.ts';
 import type { LogFrame } from './formed-batch.ts';
@@ -11,6 +12,9 @@ import type { FrameSpan, RawStore } from './raw-store.ts';
 
 /** Most ranges of a lane; with more, the frames between them are looked up too. */
 const rangesMax = 4 * rangesAheadMax;
+
+/** How far the clock that numbers batches may have been behind that of the log or of an edge. */
+export const NUMBER_MARGIN_MS = DAY_MS;
 
 export class InDoubtFrames {
   readonly #partition: number;
@@ -34,7 +38,10 @@ export class InDoubtFrames {
     this.#above = Math.min(this.#above, entry.batch_no - 1);
   }
 
-  /** Puts every frame in doubt: its rows in batches above a number are looked up. */
+  /**
+   * Puts every frame in doubt: its rows in batches above a number are looked up, and those of a frame that was written before that in
+   * the batches since then: after a loss of the log it may have been published a second time, long after it was stored.
+   */
   addAll(above: number): void {
     this.#isAll = true;
     this.#above = Math.min(this.#above, above);
@@ -52,10 +59,18 @@ export class InDoubtFrames {
       else spans.push({ producer_id, kind, from: frame_no, to: frame_no });
     }
     if (spans.length === 0) return undefined;
-    const places = await store.placesOf(this.#partition, this.#above, spans);
+    const places = await store.placesOf(this.#partition, this.#isAll ? this.#aboveAll(frames) : this.#above, spans);
     return new Set(
       places.map(({ kind, producer_id, frame_no, idx }) => rowKey(tableOf(kind), producer_id, frame_no, idx)),
     );
+  }
+
+  #aboveAll(frames: readonly LogFrame[]): number {
+    // When the clock of its edge was wrong, a frame has the log's time instead, and nothing says when it was written.
+    const writtenSince = frames.map(({ header, streamTime }) =>
+      header.written_at === streamTime ? 0 : Math.max(0, Math.floor(header.written_at) - NUMBER_MARGIN_MS),
+    );
+    return Math.min(this.#above, ...writtenSince);
   }
 
   /** @returns the numbers of partial batches of which every frame is committed now. */

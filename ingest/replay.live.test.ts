@@ -7,10 +7,13 @@ import { addRevisionCommands } from '#api/admin/revision.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
+import { encodeFrame } from '#common/log/frame.ts';
 import { installTextMax } from '#common/log/install-record.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
 import type { RecordKind } from '#common/log/record.ts';
+import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { PipelineHarness } from './testing/pipeline-harness.ts';
+import { PipelineHarness, testClick } from './testing/pipeline-harness.ts';
 
 let way: PipelineHarness;
 let postgres: Postgres;
@@ -126,6 +129,38 @@ test(
     expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 rollup cells corrected');
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
     await second.stop();
+  },
+  long,
+);
+
+test(
+  'a replay stores no frame twice that the log got again days after it had been stored',
+  async () => {
+    const ingest = way.ingest();
+    const writtenAt = Date.now() - 3 * DAY_MS;
+    const lane = { kind: 'click', partition: 0 } as const;
+    const header = {
+      ...lane,
+      producer_id: newId('p', writtenAt).slice(2),
+      frame_no: 1,
+      records: 1,
+      written_at: writtenAt,
+    };
+    const bytes = Buffer.alloc(4_096);
+    const frame = bytes.subarray(0, encodeFrame(bytes, 0, header, `${testClick(writtenAt)}\n`));
+    const nats = await Nats.connect({ url: way.nats.url, name: 'test', installation: defaultInstallation });
+    const publish = () => nats.request(nats.names.subjectOf(lane), frame);
+    const rows = async () => (await way.client.query<{ n: number }>('SELECT toUInt32(count()) AS n FROM clicks'))[0]?.n;
+    await publish();
+    await expect.poll(rows, patience).toBe(1);
+    // As if the machine had been suspended since then.
+    await way.client.command(`ALTER TABLE clicks UPDATE batch_no = ${writtenAt} WHERE 1 SETTINGS mutations_sync = 1`);
+    const from = new Date().toISOString();
+    await publish();
+    expect((await admin('replay', '--from', from)).lines[0]).toMatch(/^0 rows stored/);
+    expect(await rows()).toBe(1);
+    await nats.close();
+    await ingest.stop();
   },
   long,
 );

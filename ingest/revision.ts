@@ -9,6 +9,7 @@ import type { NatsClient } from '#common/stores/nats.ts';
 import type { Revision } from './checkpoints.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
 import { HeldPartition } from './held-partition.ts';
+import { NUMBER_MARGIN_MS } from './in-doubt-frames.ts';
 import { LogReader } from './log-reader.ts';
 import type { TableDay } from './raw-store.ts';
 import { Sink } from './sink.ts';
@@ -24,15 +25,12 @@ export interface RevisionOptions {
   readonly signal: AbortSignal;
 }
 
-/** How far the clock that numbers batches may have been behind that of the log, and a batch's number behind its frames. */
-const numberMarginMs = DAY_MS;
-
 /** @throws LeaseLost */
 export async function revise(options: RevisionOptions): Promise<void> {
   const { revision, sink, signal } = options;
   const { held, reconciler } = sink;
   const { partition, parts } = held;
-  const above = Math.max(0, (revision.replay_from ?? 0) - numberMarginMs);
+  const above = Math.max(0, (revision.replay_from ?? 0) - NUMBER_MARGIN_MS);
   const counters = newSinkCounters();
   if (revision.replay_from !== null) await replay(options, revision.replay_from, above, counters);
   const days = daysOf(revision) ?? (await held.patiently(() => parts.store.daysAbove(partition, above)));

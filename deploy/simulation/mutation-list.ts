@@ -170,6 +170,12 @@ export const mutations: readonly Mutation[] = [
     to: 'this.#begin > 0) return;',
   },
   {
+    without: 'looking further back in a replay for frames that were written earlier',
+    file: 'ingest/in-doubt-frames.ts',
+    from: 'Math.min(this.#above, ...writtenSince)',
+    to: 'this.#above',
+  },
+  {
     without: 'a reader that never skips forward when it is sent back',
     file: 'publisher/producer-reader.ts',
     from: 'if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;',
