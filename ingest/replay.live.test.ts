@@ -141,7 +141,7 @@ test(
     const lane = { kind: 'click', partition: 0 } as const;
     const header = {
       ...lane,
-      producer_id: newId('p', writtenAt).slice(2),
+      producer_id: 'p'.repeat(26),
       frame_no: 1,
       records: 1,
       written_at: writtenAt,
