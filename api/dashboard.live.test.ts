@@ -482,6 +482,73 @@ test('a webhook is created for chosen facts, shows its secret once, and its mess
   await browser.close();
 });
 
+test('a postback is made from a template with macros, shown with sample values, tested, and sent again', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await nav(page, 'Integrations').click();
+  await page.getByRole('link', { name: 'Postbacks' }).click();
+  await page.getByText('No postbacks yet').waitFor();
+  await page.getByRole('button', { name: 'New postback' }).click();
+  const template = page.getByLabel('URL template');
+  await page.keyboard.type('network.example/p?click={query.gclid}&v=');
+  await page.getByRole('button', { name: '{revenue}' }).click();
+  await page.getByText('GET network.example/p?click=value&v=12.5').waitFor();
+  await page.keyboard.type('&x={nothing}');
+  await page.getByText('Not a macro: {nothing}').waitFor();
+  await page.getByRole('checkbox', { name: 'Chosen events' }).check();
+  await page.getByLabel('Names of the events').fill('purchase');
+  await page.getByLabel('Only these campaigns').fill('spring, early');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Create postback' }).click();
+  await expect.poll(() => template.getAttribute('aria-invalid')).toBe('true');
+  await template.fill('https://network.example/p?click={query.gclid}&v={revenue}');
+  await page.getByRole('button', { name: 'Create postback' }).click();
+  await page.getByRole('link', { name: /network\.example/ }).click();
+  const [postback] = (await person.call('GET', '/postbacks')).body.data;
+  expect(postback).toMatchObject({
+    url: 'https://network.example/p?click={query.gclid}&v={revenue}',
+    events: ['event.recorded'],
+    event_names: ['purchase'],
+    campaigns: ['spring, early'],
+  });
+  await page.getByRole('button', { name: 'Send test' }).click();
+  await page.getByText('A test will be sent within seconds').waitFor();
+  const statusOf = async () =>
+    (
+      await stage.api.db.query<{ id: string; status: string }>(
+        'SELECT id, status FROM webhook_messages WHERE endpoint_id = $1',
+        [postback.id],
+      )
+    )[0];
+  await failMessages(postback.id);
+  await page.getByText('503 · not accepted').click();
+  await page.getByText('try <later>').waitFor();
+  await page.getByRole('button', { name: `Send ${(await statusOf())?.id} again` }).click();
+  await expect.poll(async () => (await statusOf())?.status).toBe('pending');
+  const waits = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save Attempts as CSV' }).click();
+  const lines = readFileSync(await (await waits).path(), 'utf8').split('\r\n');
+  expect(lines[0]).toBe('\ufeffattempted_at,type,message_id,url,outcome,http_status,duration_ms,answer');
+  expect(lines[1]).toMatch(/,http_error,503,12,try <later>$/);
+  await page.getByRole('button', { name: 'Disable' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
+  await page.getByText('Someone disabled this postback.').waitFor();
+  const viewer = await stage.loggedIn(await stage.person('viewer', person.organization_id));
+  await viewer.page.goto(`${stage.origin}/integrations/postbacks/${postback.id}`);
+  await viewer.page.getByText('503 · not accepted').waitFor();
+  for (const name of ['Send test', 'Edit', 'Enable', 'Delete', 'Send a time range again', /^Send msg_/])
+    expect(await viewer.page.getByRole('button', { name }).count()).toBe(0);
+  await viewer.context.close();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('No postbacks yet').waitFor();
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
 /** As the process that delivers would note it. */
 async function failMessages(webhookId: string): Promise<void> {
   await stage.api.db.execute(
@@ -845,7 +912,7 @@ test('a click on a country filters everything, is in the address, and Escape rem
 
 test('every screen passes the rules of axe, in light and in dark, and reports no fault', {
   tags: ['slow'],
-  timeout: 180_000,
+  timeout: 300_000,
 }, async (context) => {
   inBrowser(context);
   const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

@@ -109,6 +109,7 @@ export interface Operations {
   'DELETE /postbacks/{postback_id}': { params: { "postback_id": string }; query: {}; body: undefined; answer: { "id": string; "deleted": true } };
   'POST /postbacks/{postback_id}/test': { params: { "postback_id": string }; query: {}; body: undefined; answer: { "message_id": string } };
   'GET /postbacks/{postback_id}/attempts': { params: { "postback_id": string }; query: { "limit"?: number | undefined; "offset"?: number | undefined; "message_id"?: string | undefined }; body: undefined; answer: { "data": (WebhookAttempt)[]; "pagination": Pagination } };
+  'POST /postbacks/{postback_id}/replay': { params: { "postback_id": string }; query: {}; body: WebhookReplay; answer: WebhookReplayed };
   'GET /openapi.json': { params: {}; query: {}; body: undefined; answer: { "openapi": string } };
   'GET /docs': { params: {}; query: {}; body: undefined; answer: undefined };
   'GET /docs/{file}': { params: { "file": string }; query: {}; body: undefined; answer: undefined };

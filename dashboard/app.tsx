@@ -26,6 +26,8 @@ const Funnel = screen(async () => ({ default: (await import('./screens/funnel.ts
 const Ltv = screen(async () => ({ default: (await import('./screens/ltv.tsx')).Ltv }));
 const ServerKeys = screen(async () => ({ default: (await import('./screens/server-keys.tsx')).ServerKeys }));
 const Webhooks = screen(async () => ({ default: (await import('./screens/webhooks.tsx')).Webhooks }));
+const Postbacks = screen(async () => ({ default: (await import('./screens/postbacks.tsx')).Postbacks }));
+const PostbackPage = screen(async () => ({ default: (await import('./screens/postback-page.tsx')).PostbackPage }));
 const Imports = screen(async () => ({ default: (await import('./screens/imports.tsx')).Imports }));
 const Costs = screen(async () => ({ default: (await import('./screens/costs.tsx')).Costs }));
 const ImportPage = screen(async () => ({ default: (await import('./screens/import-page.tsx')).ImportPage }));
@@ -112,6 +114,8 @@ export function App() {
               <Route path="/members/keys" component={ServerKeys} />
               <Route path="/members/audit" component={AuditLog} />
               <Route path="/integrations" component={Webhooks} />
+              <Route path="/integrations/postbacks" component={Postbacks} />
+              <Route path="/integrations/postbacks/:id">{({ id }) => <PostbackPage key={id} id={id} />}</Route>
               <Route path="/integrations/costs" component={Costs} />
               <Route path="/integrations/imports" component={Imports} />
               <Route path="/integrations/imports/:id">{({ id }) => <ImportPage key={id} id={id} />}</Route>

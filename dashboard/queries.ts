@@ -4,6 +4,7 @@ import { type Answer, call } from './api.ts';
 
 export type App = Answer<'GET /apps/{id}'>;
 export type Import = Answer<'GET /imports/{import_id}'>;
+export type Postback = Answer<'GET /postbacks/{postback_id}'>;
 export type Webhook = Answer<'GET /webhooks/{webhook_id}'>;
 
 /** How often lists and charts on the screen are renewed. The limit of the API counts all people of an office. */

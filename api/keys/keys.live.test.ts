@@ -143,6 +143,11 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'PATCH /postbacks/{postback_id}': async () => [`/postbacks/${postback.id}`, 200, { description: 'By a key' }],
   'DELETE /postbacks/{postback_id}': async () => [`/postbacks/${(await make('/postbacks', newPostback())).id}`, 200],
   'POST /postbacks/{postback_id}/test': async () => [`/postbacks/${postback.id}/test`, 202],
+  'POST /postbacks/{postback_id}/replay': async () => [
+    `/postbacks/${postback.id}/replay`,
+    202,
+    { from: '2026-01-01T00:00:00Z' },
+  ],
   'GET /postbacks/{postback_id}/attempts': async () => [`/postbacks/${postback.id}/attempts`, 200],
   'GET /webhooks': async () => [`/webhooks?organization_id=${owner.organization_id}`, 200],
   'POST /webhooks': async () => ['/webhooks', 201, newWebhook()],

@@ -296,6 +296,32 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'postbacks',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/postbacks`);
+        await page.getByRole('link', { name: 'Example Ads' }).waitFor();
+      },
+    },
+    {
+      name: 'postback',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/postbacks/${shop.postbackId}`);
+        await page.getByText('400 · not accepted').click();
+      },
+    },
+    {
+      name: 'new-postback',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/integrations/postbacks?new=1`);
+        await page.getByLabel('URL template').fill('https://network.example.com/postback?click={query.gclid}&value=');
+        await page.getByRole('button', { name: '{revenue}' }).click();
+        await page.getByText('value=12.5').waitFor();
+      },
+    },
+    {
       name: 'webhooks',
       isLong: true,
       open: async (page, origin) => {

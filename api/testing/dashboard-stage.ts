@@ -141,6 +141,7 @@ const titles = [
 export interface Shop {
   readonly appId: string;
   readonly webhookId: string;
+  readonly postbackId: string;
   /** The part behind # of the address of a shared page, and of one with a password. */
   readonly sharedToken: string;
   readonly lockedToken: string;
@@ -185,6 +186,7 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
     colleague.user_id,
   ]);
   const webhookId = await openWebhooks(api, owner);
+  const postbackId = await openPostbacks(api, owner);
   const share = async (more: object) =>
     (await owner.call('POST', '/shared-pages', { link_id: linkIds[0], ...more })).body.token;
   const sharedToken = await share({ expires_at: new Date(Date.now() + 30 * DAY_MS).toISOString() });
@@ -208,7 +210,16 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   await storeRecords(api.clickhouse, all, owner.user_id.slice(-12));
   await storeMatches(api, place, linkIds);
   const invited = await owner.call('POST', '/invitations', { email: 'grace@example.com', role: 'member' });
-  return { appId: app.body.id, webhookId, sharedToken, lockedToken, importId, linkIds, invitation: invited.body.token };
+  return {
+    appId: app.body.id,
+    webhookId,
+    postbackId,
+    sharedToken,
+    lockedToken,
+    importId,
+    linkIds,
+    invitation: invited.body.token,
+  };
 }
 
 const rules = [
@@ -234,6 +245,13 @@ const rules = [
   },
 ];
 
+/** A message and its attempt. */
+const attemptInsertion = `WITH message AS (
+      INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, status, tries, created_at, due_at)
+      VALUES ($1, $2, $3, $4, now(), '{}', $5, 1, now() - $6 * interval '1 minute', now() + interval '4 minutes') RETURNING *)
+    INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)
+    SELECT endpoint_id, organization_id, id, type, $7, created_at, $8, $9, $10, $11 FROM message`;
+
 /** One with attempts of each kind, one that is disabled. */
 async function openWebhooks(api: ApiForTest, owner: Member): Promise<string> {
   const gone = await owner.call('POST', '/webhooks', {
@@ -251,11 +269,6 @@ async function openWebhooks(api: ApiForTest, owner: Member): Promise<string> {
     events: ['install.attributed', 'event.recorded', 'click.batch'],
     event_names: ['purchase', 'refund'],
   });
-  const sql = `WITH message AS (
-      INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, status, tries, created_at, due_at)
-      VALUES ($1, $2, $3, $4, now(), '{}', $5, 1, now() - $6 * interval '1 minute', now() + interval '4 minutes') RETURNING *)
-    INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)
-    SELECT endpoint_id, organization_id, id, type, $7, created_at, $8, $9, $10, $11 FROM message`;
   const attempts = [
     ['event.recorded', 'delivered', 190, 84, 'delivered', 204, ''],
     ['install.attributed', 'delivered', 120, 131, 'delivered', 200, '{"ok":true}'],
@@ -266,7 +279,47 @@ async function openWebhooks(api: ApiForTest, owner: Member): Promise<string> {
   for (const [at, [type, status, minutes, took, outcome, http, answer]] of attempts.entries()) {
     const id = `msg_${body.id.slice(-20)}${at}`;
     const values = [id, body.id, owner.organization_id, type, status, minutes, body.url, took, outcome, http, answer];
-    await api.db.execute(sql, values);
+    await api.db.execute(attemptInsertion, values);
+  }
+  return body.id;
+}
+
+/** One that works, and one that a network no longer has. */
+async function openPostbacks(api: ApiForTest, owner: Member): Promise<string> {
+  await owner.call('POST', '/postbacks', {
+    url: 'https://ads.example.net/s2s/{click_id}/install',
+    events: ['install.attributed'],
+    method: 'POST',
+    body: 'event={event_name}&campaign={campaign}',
+  });
+  const { body } = await owner.call('POST', '/postbacks', {
+    url: 'https://network.example.com/postback?click={query.gclid}&event={event_name}&value={revenue}&currency={currency}&id={event_id}',
+    description: 'Example Ads',
+    events: ['event.recorded'],
+    event_names: ['purchase'],
+    campaigns: ['spring-sale', 'influencers'],
+  });
+  const attempts = [
+    ['delivered', 95, 112, 'delivered', 200, 'OK'],
+    ['failed', 7, 58, 'http_error', 400, '{"error":"unknown click"}'],
+  ] as const;
+  for (const [at, [status, minutes, took, outcome, http, answer]] of attempts.entries()) {
+    const id = `msg_${body.id.slice(-20)}${at}`;
+    const { organization_id } = owner;
+    const values = [
+      id,
+      body.id,
+      organization_id,
+      'event.recorded',
+      status,
+      minutes,
+      body.url,
+      took,
+      outcome,
+      http,
+      answer,
+    ];
+    await api.db.execute(attemptInsertion, values);
   }
   return body.id;
 }

@@ -9,6 +9,7 @@ import { deletePostback } from './postbacks/delete.ts';
 import { listPostbacks } from './postbacks/list.ts';
 import { listPostbackAttempts } from './postbacks/list-attempts.ts';
 import { readPostback } from './postbacks/read.ts';
+import { replayPostback } from './postbacks/replay.ts';
 import { testPostback } from './postbacks/send-test.ts';
 import { updatePostback } from './postbacks/update.ts';
 import { readWebhook } from './read.ts';
@@ -35,4 +36,5 @@ export const webhookRoutes: readonly Route<ApiDeps>[] = [
   deletePostback,
   testPostback,
   listPostbackAttempts,
+  replayPostback,
 ];

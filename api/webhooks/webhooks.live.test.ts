@@ -361,6 +361,13 @@ test('a postback is created, listed, changed, tested and deleted, and is no webh
   const sent = await owner.call('POST', `${path}/test`);
   expect([sent.status, sent.body.message_id]).toEqual([202, expect.stringMatching(/^msg_/)]);
   expect((await owner.call('GET', `${path}/attempts`)).body.pagination.total).toBe(0);
+  const { message_id } = sent.body;
+  await api.db.execute(`UPDATE webhook_messages SET status = 'failed', tries = 10 WHERE id = $1`, [message_id]);
+  const again = (body: object, at = path) => owner.call('POST', `${at}/replay`, body);
+  expect((await again({ message_id })).body).toEqual({ replayed: 1, has_more: false });
+  expect((await again({ message_id }, `/webhooks/${made.id}`)).status).toBe(404);
+  expect((await again({ message_id: 'msg_unknown' })).status).toBe(404);
+  expect((await again({ message_id, from: '2026-01-01T00:00:00Z' })).status).toBe(400);
   expect((await owner.call('PATCH', path, { enabled: false })).body).toMatchObject({ disabled_reason: 'requested' });
   expect((await owner.call('POST', `${path}/test`)).status).toBe(400);
   expect((await owner.call('DELETE', path)).body).toEqual({ id: made.id, deleted: true });
@@ -398,6 +405,7 @@ test('a postback belongs to its organization, and to the apps of the key that us
     ['PATCH', '', { description: 'x' }],
     ['DELETE', ''],
     ['POST', '/test'],
+    ['POST', '/replay', { from: '2026-01-01T00:00:00Z' }],
     ['GET', '/attempts'],
   ] as const;
   const limited = await keyFor([app.id]);

@@ -1,5 +1,5 @@
 /** A field for text of several lines, with a label, a hint, and the API's message about the value. */
-import { useId } from 'react';
+import { type Ref, useId } from 'react';
 
 interface AreaProps {
   readonly label: string;
@@ -11,9 +11,13 @@ interface AreaProps {
   /** In letters of the same width. */
   readonly isCode?: boolean;
   readonly rows?: number;
+  readonly hasFocus?: boolean;
+  readonly onFocus?: () => void;
+  readonly area?: Ref<HTMLTextAreaElement>;
 }
 
-export function Area({ label, value, onChange, hint, fault, placeholder, isCode = false, rows = 4 }: AreaProps) {
+export function Area(props: AreaProps) {
+  const { label, value, onChange, hint, fault, placeholder, isCode = false, rows = 4 } = props;
   const id = useId();
   const about = [fault ? `${id}-fault` : '', hint ? `${id}-hint` : ''].filter((one) => one !== '').join(' ');
   return (
@@ -21,6 +25,7 @@ export function Area({ label, value, onChange, hint, fault, placeholder, isCode 
       <label htmlFor={id}>{label}</label>
       <textarea
         id={id}
+        ref={props.area}
         className={isCode ? 'mono' : undefined}
         rows={rows}
         value={value}
@@ -28,6 +33,8 @@ export function Area({ label, value, onChange, hint, fault, placeholder, isCode 
         spellCheck={isCode ? false : undefined}
         aria-invalid={fault ? true : undefined}
         aria-describedby={about || undefined}
+        data-focus={props.hasFocus ? '' : undefined}
+        onFocus={props.onFocus}
         onChange={(event) => onChange(event.currentTarget.value)}
       />
       {fault ? (

@@ -3,6 +3,7 @@ import { type TextKey, t } from '#dashboard/texts/text.ts';
 
 const places: readonly (readonly [path: string, text: TextKey])[] = [
   ['/integrations', 'hooks.title'],
+  ['/integrations/postbacks', 'posts.title'],
   ['/integrations/imports', 'imports.title'],
   ['/integrations/costs', 'costs.title'],
 ];

@@ -25,7 +25,9 @@ export function Picks({ label, chosen, options, onChange, fault, hint, placehold
     return found?.[0] ?? (isFree ? typed.trim() : undefined);
   };
   const add = (typed: string) => {
-    const parts = options.some(([, name]) => name === typed.trim()) ? [typed] : typed.split(',');
+    // Names that are free, as those of campaigns, may have commas.
+    const isOne = options.length === 0 || options.some(([, name]) => name === typed.trim());
+    const parts = isOne ? [typed] : typed.split(',');
     const values = parts.filter((part) => part.trim() !== '').map(optionOf);
     const known = values.filter((value) => value !== undefined);
     setUnknown(known.length < values.length);

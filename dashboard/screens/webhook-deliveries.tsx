@@ -3,25 +3,21 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
-import { date, whole } from '#dashboard/format.ts';
+import { date } from '#dashboard/format.ts';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
-import { Icon } from '#dashboard/parts/icons.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
 import type { Webhook } from '#dashboard/queries.ts';
-import { named, t } from '#dashboard/texts/text.ts';
+import { t } from '#dashboard/texts/text.ts';
+import { AttemptList, deliveriesRefreshMs, moment, ReplayButton, useOffset } from './attempt-list.tsx';
 import { WebhookReplay } from './webhook-replay.tsx';
 
-type Attempt = Answer<'GET /webhooks/{webhook_id}/attempts'>['data'][number];
 type Message = Answer<'GET /webhooks/{webhook_id}/messages'>['data'][number];
 
 const pageSize = 25;
-/** A test message is delivered within seconds. */
-const refreshMs = 5_000;
 const statuses = ['pending', 'delivered', 'failed'] as const;
-const moment: Intl.DateTimeFormatOptions = { dateStyle: 'medium', timeStyle: 'medium' };
 
 interface DeliveriesProps {
   readonly webhook: Webhook;
@@ -32,6 +28,7 @@ export function WebhookDeliveries({ webhook, canWrite }: DeliveriesProps) {
   const { get, set } = useAddress();
   const shown = get('show') === 'messages' ? 'messages' : 'attempts';
   const [asks, setAsks] = useState(false);
+  const params = { webhook_id: webhook.id };
   const replay = useReplay(webhook.id);
   const onReplay = canWrite ? (message_id: string) => replay.mutate({ message_id }) : null;
   return (
@@ -52,12 +49,24 @@ export function WebhookDeliveries({ webhook, canWrite }: DeliveriesProps) {
         }
       >
         {shown === 'attempts' ? (
-          <Attempts id={webhook.id} onReplay={onReplay} />
+          <AttemptList
+            queryKey={['webhook-deliveries', webhook.id]}
+            load={(query) => call('GET /webhooks/{webhook_id}/attempts', { params, query })}
+            empty={t('hooks.no_attempts')}
+            onReplay={onReplay}
+          />
         ) : (
           <Messages id={webhook.id} onReplay={onReplay} />
         )}
       </TabCard>
-      {asks ? <WebhookReplay id={webhook.id} onClose={() => setAsks(false)} /> : null}
+      {asks ? (
+        <WebhookReplay
+          about={t('hooks.replay_text')}
+          queryKey={['webhook-deliveries', webhook.id]}
+          send={(body) => call('POST /webhooks/{webhook_id}/replay', { params, body })}
+          onClose={() => setAsks(false)}
+        />
+      ) : null}
     </>
   );
 }
@@ -81,108 +90,12 @@ interface ListProps {
   readonly onReplay: ((messageId: string) => void) | null;
 }
 
-function usePage() {
-  const { get, set } = useAddress();
-  const offset = Math.max(0, Number(get('offset')) || 0);
-  return { offset, onMove: (next: number) => set({ offset: next === 0 ? null : String(next) }) };
-}
-
-function Attempts({ id, onReplay }: ListProps) {
-  const { timezone } = useView();
-  const { offset, onMove } = usePage();
-  const attempts = useQuery({
-    queryKey: ['webhook-deliveries', id, 'attempts', offset],
-    queryFn: () =>
-      call('GET /webhooks/{webhook_id}/attempts', {
-        params: { webhook_id: id },
-        query: { limit: pageSize, offset },
-      }),
-    refetchInterval: refreshMs,
-  });
-  if (attempts.isError && !attempts.data) return <Failure error={attempts.error} />;
-  if (!attempts.data) return <Loading />;
-  const { data, pagination } = attempts.data;
-  if (data.length === 0) return <p className="inside muted">{t('hooks.no_attempts')}</p>;
-  return (
-    <>
-      <ScrollArea label={t('hooks.attempts')}>
-        <table>
-          <thead>
-            <tr>
-              <th>{t('chart.time')}</th>
-              <th className="hide-narrow">{t('hooks.message')}</th>
-              <th>{t('hooks.outcome')}</th>
-              <th className="num hide-narrow">{t('hooks.took')}</th>
-              <th>
-                <span className="sr">{t('links.actions')}</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {data.map((attempt) => (
-              <tr key={attempt.message_id + attempt.attempted_at}>
-                <td className="nowrap">{date(attempt.attempted_at, timezone, moment)}</td>
-                <td className="hide-narrow">
-                  <div className="two">
-                    <span className="mono">{attempt.type}</span>
-                    <code className="muted small">{attempt.message_id}</code>
-                  </div>
-                </td>
-                <td>
-                  <Outcome attempt={attempt} />
-                </td>
-                <td className="num hide-narrow nowrap">{t('hooks.ms', { count: whole(attempt.duration_ms) })}</td>
-                <td className="num">
-                  <ReplayButton id={attempt.message_id} onReplay={onReplay} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </ScrollArea>
-      {pagination.total > pageSize ? <Pager {...pagination} onMove={onMove} /> : null}
-    </>
-  );
-}
-
-function ReplayButton({ id, onReplay }: ListProps) {
-  if (!onReplay) return null;
-  return (
-    <button
-      type="button"
-      className="plain icon"
-      aria-label={t('hooks.replay_of', { id })}
-      title={t('hooks.replay')}
-      onClick={() => onReplay(id)}
-    >
-      <Icon name="again" />
-    </button>
-  );
-}
-
-function Outcome({ attempt }: { readonly attempt: Attempt }) {
-  const { outcome, http_status: status, answer } = attempt;
-  const text = named('hooks.outcome', outcome);
-  const shown = status === null ? text : `${status} · ${text}`;
-  const tag = <span className={`tag ${outcome === 'delivered' ? 'good' : 'bad'}`}>{shown}</span>;
-  if (answer.trim() === '') return tag;
-  return (
-    <details>
-      <summary className="row">
-        {tag}
-        <span className="small muted">{t('hooks.answer')}</span>
-      </summary>
-      <pre className="answer">{answer}</pre>
-    </details>
-  );
-}
-
 const tones = { pending: '', delivered: 'good', failed: 'bad' } as const;
 
 function Messages({ id, onReplay }: ListProps) {
   const { get, set } = useAddress();
   const { timezone } = useView();
-  const { offset, onMove } = usePage();
+  const { offset, onMove } = useOffset();
   const status = statuses.find((one) => one === get('status'));
   const messages = useQuery({
     queryKey: ['webhook-deliveries', id, 'messages', offset, status],
@@ -191,7 +104,7 @@ function Messages({ id, onReplay }: ListProps) {
         params: { webhook_id: id },
         query: { limit: pageSize, offset, ...(status ? { status } : {}) },
       }),
-    refetchInterval: refreshMs,
+    refetchInterval: deliveriesRefreshMs,
   });
   const choice = (
     <div className="inside row">

@@ -1,7 +1,7 @@
-/** Sends the messages of a time range to a webhook again. */
+/** Sends the messages of a time range again, of a webhook or a postback. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ApiFailure, call } from '#dashboard/api.ts';
+import { type Answer, ApiFailure, type Body } from '#dashboard/api.ts';
 import { whole } from '#dashboard/format.ts';
 import { localTime } from '#dashboard/local-time.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
@@ -12,25 +12,31 @@ import { t } from '#dashboard/texts/text.ts';
 const dayMs = 86_400_000;
 const minuteMs = 60_000;
 
-export function WebhookReplay({ id, onClose }: { readonly id: string; readonly onClose: () => void }) {
+interface WebhookReplayProps {
+  readonly about: string;
+  readonly send: (body: Body<'POST /webhooks/{webhook_id}/replay'>) => Promise<Replayed>;
+  /** Of the lists that it changes. */
+  readonly queryKey: readonly string[];
+  readonly onClose: () => void;
+}
+type Replayed = Answer<'POST /webhooks/{webhook_id}/replay'>;
+
+export function WebhookReplay({ about, send, queryKey, onClose }: WebhookReplayProps) {
   const client = useQueryClient();
   const [from, setFrom] = useState(() => localTime(Date.now() - dayMs));
   const [to, setTo] = useState(() => localTime(Date.now() + minuteMs));
   const [status, setStatus] = useState<'' | 'failed' | 'delivered'>('failed');
   const replay = useMutation({
     mutationFn: () =>
-      call('POST /webhooks/{webhook_id}/replay', {
-        params: { webhook_id: id },
-        body: {
-          from: new Date(from).toISOString(),
-          to: new Date(to).toISOString(),
-          ...(status === '' ? {} : { status }),
-        },
+      send({
+        from: new Date(from).toISOString(),
+        to: new Date(to).toISOString(),
+        ...(status === '' ? {} : { status }),
       }),
     onSuccess: async ({ replayed, has_more }) => {
       toast(t(has_more ? 'hooks.replayed_more' : 'hooks.replayed', { count: whole(replayed) }));
       onClose();
-      await client.invalidateQueries({ queryKey: ['webhook-deliveries', id] });
+      await client.invalidateQueries({ queryKey });
     },
   });
   const faults = replay.error instanceof ApiFailure ? replay.error.fields : new Map<string, string>();
@@ -45,7 +51,7 @@ export function WebhookReplay({ id, onClose }: { readonly id: string; readonly o
       >
         <div className="fields">
           {replay.isError && faults.size === 0 ? <Failure error={replay.error} /> : null}
-          <p className="muted small">{t('hooks.replay_text')}</p>
+          <p className="muted small">{about}</p>
           <Field
             label={t('hooks.from')}
             type="datetime-local"

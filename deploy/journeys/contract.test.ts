@@ -121,6 +121,7 @@ async function postbacksSucceed(): Promise<void> {
   await expectStatus(200, 'GET', `/postbacks/${id}`);
   await expectStatus(200, 'PATCH', `/postbacks/${id}`, { body: { campaigns: ['spring'] } });
   await expectStatus(202, 'POST', `/postbacks/${id}/test`);
+  await expectStatus(202, 'POST', `/postbacks/${id}/replay`, { body: { from: '2026-01-01T00:00:00Z' } });
   await expectStatus(200, 'GET', `/postbacks/${id}/attempts?limit=1`);
   await expectStatus(200, 'DELETE', `/postbacks/${id}`);
 }

@@ -157,6 +157,12 @@ const rows: readonly Row[] = [
   },
   { endpoint: 'DELETE /postbacks/{postback_id}', statuses: write(), id: 'postback' },
   { endpoint: 'POST /postbacks/{postback_id}/test', statuses: write(202), id: 'postback' },
+  {
+    endpoint: 'POST /postbacks/{postback_id}/replay',
+    statuses: write(202),
+    id: 'postback',
+    body: () => ({ from: '2026-01-15T09:30:00Z' }),
+  },
   { endpoint: 'GET /postbacks/{postback_id}/attempts', statuses: read(), id: 'postback' },
   { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },

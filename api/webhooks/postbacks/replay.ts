@@ -1,0 +1,23 @@
+import { route } from '#api/route.ts';
+import { replayAnswers, replayBody, replayExample, replayLimit, replayMessages } from '#api/webhooks/replay.ts';
+import { postbackParams, withPostback } from './postback.ts';
+
+export const replayPostback = route({
+  method: 'POST',
+  path: '/postbacks/{postback_id}/replay',
+  operationId: 'replayPostback',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'Send postbacks again',
+  description: `Requests one postback again, or those that were created in a time range, with the template as it is now. A network that does not drop repeats by \`{event_id}\` counts them twice. ${replayLimit}`,
+  params: postbackParams,
+  body: replayBody,
+  bodyExample: replayExample,
+  answers: replayAnswers,
+  handle: (deps, { caller, params, body }) =>
+    withPostback(deps, caller, params.postback_id, false, (tenant, { id }) =>
+      replayMessages(tenant, id, body, deps.clock()),
+    ),
+});

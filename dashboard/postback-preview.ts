@@ -1,0 +1,34 @@
+/** What a network would get: a template with sample values in place of its macros. */
+
+/** As the API knows them; those of a click are `query.` and the name of the parameter. */
+const samples: Readonly<Record<string, string>> = {
+  click_id: 'clk_01kzg3v5k2e4z9n7q8w6r5t4y3',
+  event_id: 'e1',
+  event_name: 'purchase',
+  revenue: '12.5',
+  currency: 'EUR',
+  campaign: 'summer_sale',
+  app_id: 'app_01kzg3v5k2e4z9n7q8w6r5t4y4',
+  link_id: 'lnk_01kzg3v5k2e4z9n7q8w6r5t4y5',
+};
+
+/** The last stands for every parameter. */
+export const macros: readonly string[] = [...Object.keys(samples).map((name) => `{${name}}`), '{query.gclid}'];
+
+export interface Preview {
+  readonly text: string;
+  /** Braces that are no macro. */
+  readonly unknown: readonly string[];
+}
+
+export function previewOf(template: string): Preview {
+  const unknown: string[] = [];
+  const text = template.replaceAll(/\{([^{}]*)\}/g, (braces, name: string) => {
+    if (/^query\.[A-Za-z0-9_.~-]{1,100}$/.test(name)) return 'value';
+    const sample = Object.hasOwn(samples, name) ? samples[name] : undefined;
+    if (sample !== undefined) return encodeURIComponent(sample);
+    unknown.push(braces);
+    return braces;
+  });
+  return { text, unknown };
+}

@@ -1,0 +1,153 @@
+/** Creates a postback, or changes one: a template with macros, and what it is sent for. */
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { ApiFailure, type Body, call } from '#dashboard/api.ts';
+import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { useMe } from '#dashboard/me.ts';
+import { Checks } from '#dashboard/parts/checks.tsx';
+import { Dialog } from '#dashboard/parts/dialog.tsx';
+import { Failure, toast } from '#dashboard/parts/feedback.tsx';
+import { Choice, Field } from '#dashboard/parts/fields.tsx';
+import { OnlyApps } from '#dashboard/parts/only-apps.tsx';
+import { Picks } from '#dashboard/parts/picks.tsx';
+import type { Postback } from '#dashboard/queries.ts';
+import { named, t } from '#dashboard/texts/text.ts';
+import { PostbackTemplate } from './postback-template.tsx';
+
+type Content = Body<'POST /postbacks'>;
+
+const eventTypes = [
+  'install.attributed',
+  'event.recorded',
+  'conversion.recorded',
+] as const satisfies readonly Content['events'][number][];
+
+interface PostbackFormProps {
+  /** Absent: a new one. */
+  readonly postback?: Postback;
+  readonly onClose: () => void;
+}
+
+const draftOf = (postback: Postback | undefined) => ({
+  url: postback?.url ?? '',
+  method: postback?.method ?? ('GET' as const),
+  body: postback?.body ?? '',
+  description: postback?.description ?? '',
+  names: postback?.event_names?.join(', ') ?? '',
+  events: (postback?.events ?? []) as readonly Content['events'][number][],
+  campaigns: (postback?.campaigns ?? []) as readonly string[],
+  appIds: (postback?.app_ids ?? []) as readonly string[],
+});
+type Draft = ReturnType<typeof draftOf>;
+
+const listOrNull = (values: readonly string[]) => (values.length === 0 ? null : [...values]);
+
+function contentOf(draft: Draft) {
+  return {
+    url: withScheme(draft.url),
+    method: draft.method,
+    body: draft.method === 'POST' && draft.body.trim() !== '' ? draft.body.trim() : null,
+    description: draft.description,
+    events: [...draft.events],
+    event_names: draft.events.includes('event.recorded') ? tagsOf(draft.names) : null,
+    campaigns: listOrNull(draft.campaigns),
+    app_ids: listOrNull(draft.appIds),
+  };
+}
+
+const shownFields = ['url', 'body', 'description', 'event_names', 'campaigns'];
+
+export function PostbackForm({ postback, onClose }: PostbackFormProps) {
+  const { organizations } = useMe();
+  const writable = organizations.filter(({ role }) => role !== 'viewer');
+  const [organization, setOrganization] = useState(postback?.organization_id ?? writable[0]?.id ?? '');
+  const [draft, setDraft] = useState(() => draftOf(postback));
+  const change = (part: Partial<Draft>) => setDraft((now) => ({ ...now, ...part }));
+  const client = useQueryClient();
+  const save = useMutation({
+    mutationFn: () =>
+      postback
+        ? call('PATCH /postbacks/{postback_id}', { params: { postback_id: postback.id }, body: contentOf(draft) })
+        : call('POST /postbacks', { body: { ...contentOf(draft), organization_id: organization } }),
+    onSuccess: async (saved) => {
+      client.setQueryData(['postback', saved.id], saved);
+      toast(t('saved'));
+      onClose();
+      await client.invalidateQueries({ queryKey: ['postbacks'] });
+    },
+  });
+  const faults = save.error instanceof ApiFailure ? save.error.fields : new Map<string, string>();
+  const faultOf = (name: string) => [...faults].find(([field]) => field === name || field.startsWith(`${name}[`))?.[1];
+  const isShownAtField = shownFields.some((name) => faultOf(name) !== undefined);
+  return (
+    <Dialog title={t(postback ? 'posts.edit' : 'posts.new')} isDrawer onClose={onClose}>
+      <form
+        className="panel"
+        onSubmit={(event) => {
+          event.preventDefault();
+          save.mutate();
+        }}
+      >
+        <div className="fields">
+          {save.isError && !isShownAtField ? <Failure error={save.error} /> : null}
+          <PostbackTemplate draft={draft} onChange={change} faultOf={faultOf} />
+          <Field
+            label={t('hooks.description')}
+            value={draft.description}
+            onChange={(description) => change({ description })}
+            fault={faultOf('description')}
+            placeholder="Example Ads"
+          />
+          {writable.length > 1 && !postback ? (
+            <Choice
+              label={t('app.organization')}
+              value={organization}
+              options={writable.map(({ id, name }) => [id, name] as const)}
+              onChange={(id) => {
+                setOrganization(id);
+                change({ appIds: [] });
+              }}
+            />
+          ) : null}
+          <Checks
+            legend={t('hooks.events')}
+            options={eventTypes.map((type) => [type, named('posts.event', type)] as const)}
+            chosen={draft.events}
+            onChange={(events) => change({ events })}
+            hint={t('posts.events_hint')}
+          />
+          {draft.events.includes('event.recorded') ? (
+            <Field
+              label={t('hooks.names')}
+              value={draft.names}
+              onChange={(names) => change({ names })}
+              fault={faultOf('event_names')}
+              placeholder="purchase, sign_up"
+              hint={t('hooks.names_hint')}
+              isRequired
+            />
+          ) : null}
+          <Picks
+            label={t('posts.campaigns')}
+            chosen={draft.campaigns}
+            options={[]}
+            onChange={(campaigns) => change({ campaigns })}
+            fault={faultOf('campaigns')}
+            hint={t('posts.campaigns_hint')}
+            placeholder="spring-sale"
+            isFree
+          />
+          <OnlyApps organization={organization} chosen={draft.appIds} onChange={(appIds) => change({ appIds })} />
+        </div>
+        <footer>
+          <button type="button" onClick={onClose}>
+            {t('cancel')}
+          </button>
+          <button type="submit" className="primary" disabled={save.isPending || draft.events.length === 0}>
+            {t(postback ? 'save' : 'posts.create')}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
