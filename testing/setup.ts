@@ -3,6 +3,8 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { ensureRole } from '#deploy/local/database-roles.ts';
@@ -10,6 +12,7 @@ import { refuseMissingServers } from '#deploy/local/missing-servers.ts';
 import { startPostgres } from '#deploy/local/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { processRoles } from '#pg-migrations/role-rights.ts';
+import { type ClickHouseSchema, readSchema } from './clickhouse-schema.ts';
 import { rolePasswordForTest } from './roles.ts';
 
 declare module 'vitest' {
@@ -18,6 +21,8 @@ declare module 'vitest' {
     /** A migrated database from which the others are copied. */
     postgresTemplate: string;
     clickhouseUrl: string;
+    /** What all migrations together make. */
+    clickhouseSchema: ClickHouseSchema;
   }
 }
 
@@ -29,21 +34,43 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startPostgres({ dataDir: join(folder, 'postgres'), isDurable: false }),
     startClickHouse({ dataDir: join(folder, 'clickhouse'), entry: builtClickHouse() }),
   ]);
-  await makeRoles(postgres.url);
-  const template = 'signpost_template';
-  const admin = new Postgres({ url: postgres.url, name: 'test-setup', connectionsMax: 1 });
-  await admin.execute(`CREATE DATABASE ${template}`);
-  await admin.close();
-  const url = new URL(postgres.url);
-  url.pathname = `/${template}`;
-  await migratePostgres({ url: url.href });
+  const [postgresTemplate, clickhouseSchema] = await Promise.all([
+    makeTemplate(postgres.url),
+    migratedSchema(clickhouse.url),
+  ]);
   project.provide('postgresUrl', postgres.url);
-  project.provide('postgresTemplate', template);
+  project.provide('postgresTemplate', postgresTemplate);
   project.provide('clickhouseUrl', clickhouse.url);
+  project.provide('clickhouseSchema', clickhouseSchema);
   return async () => {
     await Promise.all([postgres.stop(), clickhouse.stop()]);
     rmSync(folder, { recursive: true, force: true });
   };
+}
+
+async function makeTemplate(serverUrl: string): Promise<string> {
+  await makeRoles(serverUrl);
+  const template = 'signpost_template';
+  const admin = new Postgres({ url: serverUrl, name: 'test-setup', connectionsMax: 1 });
+  await admin.execute(`CREATE DATABASE ${template}`);
+  await admin.close();
+  const url = new URL(serverUrl);
+  url.pathname = `/${template}`;
+  await migratePostgres({ url: url.href });
+  return template;
+}
+
+async function migratedSchema(serverUrl: string): Promise<ClickHouseSchema> {
+  const url = new URL(serverUrl);
+  url.pathname = '/signpost_template';
+  const client = new ClickHouse({ url: url.href, connectionsMax: 1 });
+  try {
+    // Longer than any test's records are old.
+    await migrateClickHouse(client, { retentionDays: 36_500 });
+    return await readSchema(client);
+  } finally {
+    await client.close();
+  }
 }
 
 /** Roles belong to the whole server: they are created once, before tests create databases concurrently. */

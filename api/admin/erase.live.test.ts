@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
@@ -28,6 +27,7 @@ import { testClick } from '#ingest/testing/pipeline-harness.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { Publisher } from '#publisher/publisher.ts';
 import {
+  migrateForTest,
   natsForTest,
   ownClickhouseForTest,
   ownPostgresForTest,
@@ -80,7 +80,7 @@ beforeAll(async () => {
   ]);
   await migratePostgres({ url: servers.postgres.url });
   const clickhouse = new ClickHouse({ url: `${servers.clickhouse.url}/test`, requestTimeoutMs: MINUTE_MS });
-  await migrateClickHouse(clickhouse, { retentionDays: 730 });
+  await migrateForTest(clickhouse);
   for (const table of ['clicks', 'installs', 'events', 'matches', 'dead_letters']) {
     await clickhouse.command(`ALTER TABLE ${table} MODIFY SETTING ${inAHurry}`);
   }

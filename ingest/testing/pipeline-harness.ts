@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { utmFrom } from '#common/campaign-fields.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/journal/journal.ts';
@@ -21,6 +20,7 @@ import { Ingest } from '#ingest/ingest.ts';
 import { Publisher } from '#publisher/publisher.ts';
 import { clusterSize, NatsCluster } from '#testing/nats-cluster.ts';
 import {
+  migrateForTest,
   natsForTest,
   ownClickhouseForTest,
   postgresForTest,
@@ -132,7 +132,7 @@ export class PipelineHarness {
       hasCluster ? NatsCluster.start() : natsForTest(),
     ]);
     const client = new ClickHouse({ url: `${clickhouse.url}/test`, requestTimeoutMs: 10_000 });
-    await migrateClickHouse(client, { retentionDays: 730 });
+    await migrateForTest(client);
     const options = { root, slot: 'edge-0', segmentBytes: 100_000, bytesMax: 1e9, sync: 'after_answer' } as const;
     const journal = await Journal.open(options);
     const connection = await Nats.connect({ url: log.url, name: 'test', installation: defaultInstallation });
