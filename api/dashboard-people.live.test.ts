@@ -136,7 +136,9 @@ test('a link that is withdrawn, wrong or not complete says what to do', {
   await browser.close();
 });
 
-test('an owner invites, sends again, withdraws, changes a role, removes a member and renames the organization', async (context) => {
+test('an owner invites, sends again, withdraws, changes a role, removes a member and renames the organization', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const boss = await stage.person();
   const member = await stage.person('member', boss.organization_id);
@@ -228,7 +230,9 @@ test('a changed password ends the logins of other browsers and keeps this one', 
   await browser.close();
 });
 
-test('someone who has forgotten their password gets a link by mail, sets a new one and logs in', async (context) => {
+test('someone who has forgotten their password gets a link by mail, sets a new one and logs in', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person('member', owner.organization_id);
   const { page, context: browser, faults } = await stage.page();
@@ -260,7 +264,9 @@ test('someone who has forgotten their password gets a link by mail, sets a new o
   await browser.close();
 });
 
-test('the audit log shows who changed what, filtered by person and kind, and is saved as a file; a member sees none', async (context) => {
+test('the audit log shows who changed what, filtered by person and kind, and is saved as a file; a member sees none', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const boss = await stage.person();
   const member = await stage.person('member', boss.organization_id);

@@ -37,7 +37,9 @@ afterAll(() => stage?.stop());
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
 const nav = (page: Page, name: string) => page.getByRole('navigation').getByRole('link', { name, exact: true });
 
-test('a new owner logs in, creates an app and a link, and sees the first click counted', async (context) => {
+test('a new owner logs in, creates an app and a link, and sees the first click counted', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const { page, context: browser, faults } = await stage.page();
@@ -115,7 +117,9 @@ test('a login asks for the second factor once the password is right, and says wh
   await browser.close();
 });
 
-test('a short code is checked as it is typed, a taken one is reported at its field, and what was entered stays', async (context) => {
+test('a short code is checked as it is typed, a taken one is reported at its field, and what was entered stays', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const [taken] = await stage.api.db.query<{ short_code: string }>('SELECT short_code FROM links WHERE id = $1', [
     shop.linkIds[0],
@@ -257,7 +261,9 @@ test('the pages of an app are written in its settings, and one that is too long 
   await browser.close();
 });
 
-test('links are chosen with the keyboard, tagged, archived and deleted together, and the others stay as they are', async (context) => {
+test('links are chosen with the keyboard, tagged, archived and deleted together, and the others stay as they are', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const app = (await person.call('POST', '/apps', { name: 'Bulk' })).body;
@@ -732,7 +738,9 @@ test('a view is saved with its filters and opened again, and the cost of a campa
   await browser.close();
 });
 
-test('figures of a link are shared by a secret address with a password, and a revoked page shows nothing', async (context) => {
+test('figures of a link are shared by a secret address with a password, and a revoked page shows nothing', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   await page.goto(`${stage.origin}/links/${shop.linkIds[0]}`);
@@ -1027,7 +1035,9 @@ test('a viewer sees everything and no control that writes', { tags: ['slow'] }, 
   await browser.close();
 });
 
-test('while the API is slow the page says so, and when it fails it shows the request and offers to try again', async (context) => {
+test('while the API is slow the page says so, and when it fails it shows the request and offers to try again', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const { page, context: browser } = await stage.loggedIn(owner);
   await page.getByRole('button', { name: /^Germany/ }).waitFor();

@@ -131,7 +131,7 @@ const mistakes = (
 ).map(([args, input, reason]) => ({ args, input, reason }));
 testCostlyCases(
   mistakes,
-  4,
+  2,
   'a command with a mistake fails with the message $reason',
   async ({ args, input, reason }) => {
     const run = await admin([...args], input);
@@ -152,7 +152,10 @@ test('--help lists every command without a database', async () => {
   }
 });
 
-test('users and organizations are removed by command, each with one line of output', async () => {
+test('users and organizations are removed by command, each with one line of output', {
+  tags: ['slow'],
+  timeout: 120_000,
+}, async () => {
   for (const email of ['a@example.com', 'b@example.com']) {
     await createUser(parts, { email, name: '', password: 'correct horse battery', organization: 'One' });
   }
@@ -169,7 +172,7 @@ test('users and organizations are removed by command, each with one line of outp
   expect((await admin(['release-host', '--host', 'go.example.com'])).stderr).toBe(
     'no organization holds the host go.example.com\n',
   );
-}, 120_000);
+});
 
 test('the first user is created from the environment, and printed, exactly once', async () => {
   const settings = { ADMIN_EMAIL: 'first@example.com', ADMIN_PASSWORD: 'a long password' };
@@ -327,7 +330,7 @@ test('rates of exchange are stored as a whole, replaced when repeated, and dropp
   ]);
 });
 
-test('a file of links is looked at, imported and taken back from the command line', async () => {
+test('a file of links is looked at, imported and taken back from the command line', { tags: ['slow'] }, async () => {
   const { db } = parts;
   const [organization, app] = [newId('org', 1), newId('app', 1)];
   await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Import')`, [organization]);

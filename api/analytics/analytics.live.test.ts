@@ -92,21 +92,25 @@ function randomCase(random: Random): Case {
   return { query, zone, startMs, endMs, includeBots, records: rest };
 }
 
-/** The local day, hour, week or month of an instant, computed differently from the code under test. */
-function bucketName(ms: number, granularity: string, zone: string): string {
-  const parts = Object.fromEntries(
+const localTimes = new Map(
+  zones.map((timeZone) => [
+    timeZone,
     new Intl.DateTimeFormat('en-CA', {
-      timeZone: zone,
+      timeZone,
       year: 'numeric',
       month: '2-digit',
       day: '2-digit',
       hour: '2-digit',
       hourCycle: 'h23',
       timeZoneName: 'longOffset',
-    })
-      .formatToParts(ms)
-      .map(({ type, value }) => [type, value]),
-  );
+    }),
+  ]),
+);
+
+/** The local day, hour, week or month of an instant, computed differently from the code under test. */
+function bucketName(ms: number, granularity: string, zone: string): string {
+  const listed = localTimes.get(zone)?.formatToParts(ms) ?? [];
+  const parts = Object.fromEntries(listed.map(({ type, value }) => [type, value]));
   const day = `${parts['year']}-${parts['month']}-${parts['day']}`;
   if (granularity === 'hour') return `${day} ${parts['hour']} ${parts['timeZoneName']}`;
   if (granularity === 'month') return day.slice(0, 7);
@@ -131,7 +135,9 @@ function grouped(records: readonly TestRecord[], keyOf: (record: TestRecord) => 
   const groups = new Map<string, TestRecord[]>();
   for (const record of records) {
     const key = keyOf(record);
-    groups.set(key, [...(groups.get(key) ?? []), record]);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [record]);
+    else group.push(record);
   }
   return groups;
 }

@@ -76,7 +76,11 @@ function expectRows(rows: readonly Row[], groups: ReadonlyMap<string, readonly T
 function groupedBy(its: readonly TestRecord[], valuesOf: (record: TestRecord) => readonly string[]) {
   const groups = new Map<string, TestRecord[]>();
   for (const record of its) {
-    for (const value of valuesOf(record)) groups.set(value, [...(groups.get(value) ?? []), record]);
+    for (const value of valuesOf(record)) {
+      const group = groups.get(value);
+      if (group === undefined) groups.set(value, [record]);
+      else group.push(record);
+    }
   }
   return groups;
 }
