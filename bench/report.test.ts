@@ -46,7 +46,7 @@ test('a bar is as long as its value, and a stacked row as long as their sum', ()
   expect(first + second).toBeCloseTo(860 - 300 - 90, 0);
 });
 
-test('load on a deployed system counts its answers by kind', async () => {
+test('load on a deployed system counts its answers by kind', { tags: ['slow'] }, async () => {
   let asked = 0;
   let userAgent: string | undefined;
   const server = createServer((request, response) => {

@@ -88,7 +88,9 @@ const hasModels = ['kubernetes-models', '@kubernetes-models/prometheus-operator'
 const standard = (resources: Resource[]) =>
   resources.filter(({ apiVersion }) => !/cnpg|opstree|altinity/.test(apiVersion));
 
-test('every resource is valid under the schema of its kind and has no field that Kubernetes does not know', async (context) => {
+test('every resource is valid under the schema of its kind and has no field that Kubernetes does not know', {
+  tags: ['slow'],
+}, async (context) => {
   skipWithout(hasModels, 'kubernetes-models', context);
   const known = standard([...all, ...resourcesIn('example-stores')]);
   expect(known.length).toBeGreaterThan(30);
@@ -97,7 +99,7 @@ test('every resource is valid under the schema of its kind and has no field that
   expect(unknownFields(known, moduleOf)).toEqual([]);
 });
 
-test('a misspelled field and a value of the wrong type are found', async (context) => {
+test('a misspelled field and a value of the wrong type are found', { tags: ['slow'] }, async (context) => {
   skipWithout(hasModels, 'kubernetes-models', context);
   const [workload] = structuredClone(ofKind('Deployment')) as { spec: Record<string, unknown> }[];
   if (!workload) throw new Error('there is no Deployment');

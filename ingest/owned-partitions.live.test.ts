@@ -194,29 +194,28 @@ test('an event that is sent again while the number of partitions goes from 1 to 
   }
 });
 
-test(
-  'records in a partition beyond LOG_PARTITIONS are read, and the partition is given up once it is drained',
-  async () => {
-    const ids = Array.from({ length: 300 }, (_, n) => `r${n}`);
-    await ingestHere('a', { LOG_PARTITIONS: '4' });
-    await keepEvents(ids.slice(0, 150), 4);
-    await here.shift()?.stop();
-    await keepEvents(ids.slice(150), 4);
-    const ingest = await ingestHere('a', { LOG_PARTITIONS: '1' });
-    await expect.poll(uncommitted, patience).toBe(0);
-    expect(await stored()).toEqual({ rows: 300, ids: 300 });
-    const members = new PostgresMembers(db);
-    const owner = (await db.query<{ owner: string }>('SELECT owner FROM ingest.lease WHERE partition = 3'))[0]?.owner;
-    await expect.poll(() => ingest.partitions.of(3)?.state, patience).toBe('running');
-    // While its marks count, a journal may still have the frames.
-    expect(await members.retire(3, owner ?? '')).toBe(false);
-    await db.execute("UPDATE ingest.mark SET updated_at = now() - interval '92 days' WHERE partition = 3");
-    expect(await members.retire(3, owner ?? '')).toBe(true);
-    const left = `SELECT partition FROM ingest.lease WHERE partition = 3 UNION SELECT partition FROM ingest.checkpoint WHERE partition = 3`;
-    expect(await db.query(left)).toEqual([]);
-  },
-  long,
-);
+test('records in a partition beyond LOG_PARTITIONS are read, and the partition is given up once it is drained', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const ids = Array.from({ length: 300 }, (_, n) => `r${n}`);
+  await ingestHere('a', { LOG_PARTITIONS: '4' });
+  await keepEvents(ids.slice(0, 150), 4);
+  await here.shift()?.stop();
+  await keepEvents(ids.slice(150), 4);
+  const ingest = await ingestHere('a', { LOG_PARTITIONS: '1' });
+  await expect.poll(uncommitted, patience).toBe(0);
+  expect(await stored()).toEqual({ rows: 300, ids: 300 });
+  const members = new PostgresMembers(db);
+  const owner = (await db.query<{ owner: string }>('SELECT owner FROM ingest.lease WHERE partition = 3'))[0]?.owner;
+  await expect.poll(() => ingest.partitions.of(3)?.state, patience).toBe('running');
+  // While its marks count, a journal may still have the frames.
+  expect(await members.retire(3, owner ?? '')).toBe(false);
+  await db.execute("UPDATE ingest.mark SET updated_at = now() - interval '92 days' WHERE partition = 3");
+  expect(await members.retire(3, owner ?? '')).toBe(true);
+  const left = `SELECT partition FROM ingest.lease WHERE partition = 3 UNION SELECT partition FROM ingest.checkpoint WHERE partition = 3`;
+  expect(await db.query(left)).toEqual([]);
+});
 
 test(
   'what an operator asked of a partition is done although it was given up, and a partition is not given up before it is done',

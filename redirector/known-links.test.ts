@@ -67,7 +67,9 @@ test('Host headers with long made-up ports take no memory', () => {
   expect(known.find('myapp.localhost', '/summer', 0)).toBeDefined();
 });
 
-test('the memory of cached links is bounded, and an evicted link is cached again with its next visit', () => {
+test('the memory of cached links is bounded, and an evicted link is cached again with its next visit', {
+  tags: ['slow'],
+}, () => {
   const long = 'https://example.com/'.padEnd(8_000, 'x');
   const known = knownLinks({ ...testLink, fallback_url: long, ios_url: long, android_url: long, og_image_url: long });
   const visitor = { ip: '127.0.0.1', user_agent: 'curl', language: '' };
@@ -79,7 +81,9 @@ test('the memory of cached links is bounded, and an evicted link is cached again
   expect(all.every(visit)).toBe(true);
 });
 
-test('the memory of links with rules is bounded too, whichever of their variants is visited', () => {
+test('the memory of links with rules is bounded too, whichever of their variants is visited', {
+  tags: ['slow'],
+}, () => {
   const variants = Array.from({ length: 10 }, (_, n) => ({
     url: `https://v${n}.example/${'x'.repeat(780)}`,
     percent: 10,
@@ -100,7 +104,7 @@ test('the memory of links with rules is bounded too, whichever of their variants
   expect(heldAfter(500, visit)).toBeLessThan(30);
 });
 
-test('user agents take a bounded amount of memory, however long they are', () => {
+test('user agents take a bounded amount of memory, however long they are', { tags: ['slow'] }, () => {
   const devices = new Devices();
   expect(heldAfter(1_500, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 14_000)))).toBeLessThan(10);
   expect(heldAfter(19_000, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 1_024)))).toBeLessThan(35);

@@ -18,6 +18,7 @@ import {
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { seededRandom } from '#common/seeded-random.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
 const fromMs = Date.parse('2026-02-01T00:00:00Z');
@@ -144,43 +145,62 @@ function grouped(records: readonly TestRecord[], keyOf: (record: TestRecord) => 
 
 const isSomething = (f: PlainFigures) => f.clicks + f.installs + f.opens + f.events > 0;
 
-test('80 random queries return exactly what a plain count over the raw records returns', async () => {
-  const random = seededRandom(7);
-  for (let at = 0; at < 80; at++) {
-    const one = randomCase(random);
-    const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
-    const reply = await stage.get(caller, `/analytics/overview?${one.query}`);
-    expect(reply.status, `${hint} ${JSON.stringify(reply.body)}`).toBe(200);
-    expect(reply.body.start).toBe(new Date(one.startMs).toISOString());
-    expectFigures(reply.body.totals, plainFigures(one.records, one.includeBots), hint);
-  }
-}, 120_000);
+/** Few random queries for `npm test`, more for `npm run test:all`. */
+const samples = (few: number, many: number) => [
+  { seed: 7, count: few },
+  { seed: 8, count: many },
+];
+const several = '$count random queries: ';
 
-test('the time series has every bucket of its zone, and each is right', async () => {
-  const random = seededRandom(8);
-  for (let at = 0; at < 30; at++) {
-    const one = randomCase(random);
-    const granularity = pick(random, ['hour', 'day', 'day', 'week', 'month']);
-    one.query.set('granularity', granularity);
-    const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
-    const reply = await stage.get(caller, `/analytics/timeseries?${one.query}`);
-    if ((one.endMs - one.startMs) / HOUR_MS > 1_499 && granularity === 'hour') {
-      expect(reply.status, hint).toBe(400);
-      continue;
+testCostlyCases(
+  samples(25, 80),
+  1,
+  `${several}the overview is exactly what a plain count over the raw records returns`,
+  async ({ seed, count }) => {
+    const random = seededRandom(seed);
+    for (let at = 0; at < count; at++) {
+      const one = randomCase(random);
+      const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
+      const reply = await stage.get(caller, `/analytics/overview?${one.query}`);
+      expect(reply.status, `${hint} ${JSON.stringify(reply.body)}`).toBe(200);
+      expect(reply.body.start).toBe(new Date(one.startMs).toISOString());
+      expectFigures(reply.body.totals, plainFigures(one.records, one.includeBots), hint);
     }
-    expect(reply.status, `${hint} ${JSON.stringify(reply.body)}`).toBe(200);
-    const groups = grouped(one.records, (record) => bucketName(record.time, granularity, one.zone));
-    const names = new Set<string>();
-    for (const { start, ...metrics } of reply.body.data) {
-      const name = bucketName(Date.parse(start), granularity, one.zone);
-      expect(names.has(name), `${hint} ${name}`).toBe(false);
-      names.add(name);
-      expectFigures(metrics, withoutTotals(plainFigures(groups.get(name) ?? [], one.includeBots)), `${hint} ${name}`);
-      groups.delete(name);
+  },
+  120_000,
+);
+
+testCostlyCases(
+  samples(10, 30),
+  1,
+  `${several}the time series has every bucket of its zone, and each is right`,
+  async ({ seed, count }) => {
+    const random = seededRandom(seed);
+    for (let at = 0; at < count; at++) {
+      const one = randomCase(random);
+      const granularity = pick(random, ['hour', 'day', 'day', 'week', 'month']);
+      one.query.set('granularity', granularity);
+      const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
+      const reply = await stage.get(caller, `/analytics/timeseries?${one.query}`);
+      if ((one.endMs - one.startMs) / HOUR_MS > 1_499 && granularity === 'hour') {
+        expect(reply.status, hint).toBe(400);
+        continue;
+      }
+      expect(reply.status, `${hint} ${JSON.stringify(reply.body)}`).toBe(200);
+      const groups = grouped(one.records, (record) => bucketName(record.time, granularity, one.zone));
+      const names = new Set<string>();
+      for (const { start, ...metrics } of reply.body.data) {
+        const name = bucketName(Date.parse(start), granularity, one.zone);
+        expect(names.has(name), `${hint} ${name}`).toBe(false);
+        names.add(name);
+        expectFigures(metrics, withoutTotals(plainFigures(groups.get(name) ?? [], one.includeBots)), `${hint} ${name}`);
+        groups.delete(name);
+      }
+      expect([...groups.keys()], hint).toEqual([]);
     }
-    expect([...groups.keys()], hint).toEqual([]);
-  }
-}, 120_000);
+  },
+  120_000,
+);
 
 test('a grouped series has the ten largest groups and the rest as other, and adds up', async () => {
   for (const by of ['platform', 'country', 'campaign'] as const) {
@@ -204,62 +224,68 @@ test('a grouped series has the ten largest groups and the rest as other, and add
   }
 });
 
-test('overview, time series and all pages of links agree', async () => {
-  const random = seededRandom(9);
-  for (let at = 0; at < 15; at++) {
-    const one = randomCase(random);
-    const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
-    const { totals } = (await stage.get(caller, `/analytics/overview?${one.query}`)).body;
-    const series = (await stage.get(caller, `/analytics/timeseries?${one.query}`)).body.data;
-    const sortBy = pick(random, [
-      'clicks',
-      'unique_clicks',
-      'installs',
-      'reengagements',
-      'events',
-      'conversions',
-      'conversion_rate',
-      'revenue',
-    ]);
-    const rows: (PlainFigures & { link_id: string | null })[] = [];
-    for (let offset = 0; ; offset += 5) {
-      const query = `${one.query}&limit=5&offset=${offset}&sort_by=${sortBy}`;
-      const { status, body } = await stage.get(caller, `/analytics/top-links?${query}`);
-      expect(status, `${hint} ${JSON.stringify(body)}`).toBe(200);
-      rows.push(...body.data);
-      if (!body.pagination.has_more) {
-        expect(body.pagination.total, hint).toBe(rows.length);
-        break;
+testCostlyCases(
+  samples(5, 15),
+  1,
+  `${several}overview, time series and all pages of links agree`,
+  async ({ seed, count }) => {
+    const random = seededRandom(seed);
+    for (let at = 0; at < count; at++) {
+      const one = randomCase(random);
+      const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
+      const { totals } = (await stage.get(caller, `/analytics/overview?${one.query}`)).body;
+      const series = (await stage.get(caller, `/analytics/timeseries?${one.query}`)).body.data;
+      const sortBy = pick(random, [
+        'clicks',
+        'unique_clicks',
+        'installs',
+        'reengagements',
+        'events',
+        'conversions',
+        'conversion_rate',
+        'revenue',
+      ]);
+      const rows: (PlainFigures & { link_id: string | null })[] = [];
+      for (let offset = 0; ; offset += 5) {
+        const query = `${one.query}&limit=5&offset=${offset}&sort_by=${sortBy}`;
+        const { status, body } = await stage.get(caller, `/analytics/top-links?${query}`);
+        expect(status, `${hint} ${JSON.stringify(body)}`).toBe(200);
+        rows.push(...body.data);
+        if (!body.pagination.has_more) {
+          expect(body.pagination.total, hint).toBe(rows.length);
+          break;
+        }
+      }
+      const metrics = ['clicks', 'installs', 'reinstalls', 'opens', 'reengagements', 'events', 'conversions'] as const;
+      for (const metric of metrics) {
+        const sum = (of: PlainFigures[]) => of.reduce((total, row) => total + row[metric], 0);
+        expect([sum(series), sum(rows)], `${hint} ${metric}`).toEqual([totals[metric], totals[metric]]);
+      }
+      for (const { currency, amount } of totals.revenue) {
+        const sum = (of: PlainFigures[]) =>
+          of
+            .flatMap((row) => row.revenue)
+            .reduce((n, r) => n + (r.currency === currency ? Math.round(Number(r.amount) * 1000) : 0), 0);
+        const wanted = Math.round(Number(amount) * 1000);
+        expect([sum(series), sum(rows)], `${hint} ${currency}`).toEqual([wanted, wanted]);
+      }
+      const perLink = [...grouped(one.records, (record) => record.link_id)]
+        .map(([link_id, its]) => ({ link_id, ...plainFigures(its, one.includeBots) }))
+        .filter(isSomething);
+      expect(rows.length, hint).toBe(perLink.length);
+      for (const wanted of perLink) {
+        const { link_id, ...figures } = wanted;
+        const row = rows.find((one) => (one.link_id ?? '') === link_id);
+        expectFigures(metricsIn(row), withoutTotals(figures), `${hint} ${link_id}`);
+      }
+      if (sortBy !== 'revenue') {
+        const values = rows.map((row) => Number(row[sortBy as 'clicks']));
+        expect(values, hint).toEqual([...values].sort((a, b) => b - a));
       }
     }
-    const metrics = ['clicks', 'installs', 'reinstalls', 'opens', 'reengagements', 'events', 'conversions'] as const;
-    for (const metric of metrics) {
-      const sum = (of: PlainFigures[]) => of.reduce((total, row) => total + row[metric], 0);
-      expect([sum(series), sum(rows)], `${hint} ${metric}`).toEqual([totals[metric], totals[metric]]);
-    }
-    for (const { currency, amount } of totals.revenue) {
-      const sum = (of: PlainFigures[]) =>
-        of
-          .flatMap((row) => row.revenue)
-          .reduce((n, r) => n + (r.currency === currency ? Math.round(Number(r.amount) * 1000) : 0), 0);
-      const wanted = Math.round(Number(amount) * 1000);
-      expect([sum(series), sum(rows)], `${hint} ${currency}`).toEqual([wanted, wanted]);
-    }
-    const perLink = [...grouped(one.records, (record) => record.link_id)]
-      .map(([link_id, its]) => ({ link_id, ...plainFigures(its, one.includeBots) }))
-      .filter(isSomething);
-    expect(rows.length, hint).toBe(perLink.length);
-    for (const wanted of perLink) {
-      const { link_id, ...figures } = wanted;
-      const row = rows.find((one) => (one.link_id ?? '') === link_id);
-      expectFigures(metricsIn(row), withoutTotals(figures), `${hint} ${link_id}`);
-    }
-    if (sortBy !== 'revenue') {
-      const values = rows.map((row) => Number(row[sortBy as 'clicks']));
-      expect(values, hint).toEqual([...values].sort((a, b) => b - a));
-    }
-  }
-}, 120_000);
+  },
+  120_000,
+);
 
 function metricsIn(row: Partial<PlainFigures> | undefined): Partial<PlainFigures> {
   const { clicks, unique_clicks, installs, attributed_installs, reinstalls, opens, reengagements } = row ?? {};

@@ -46,7 +46,7 @@ function expectUnharmed(latencies: Latencies): void {
   expect(latencies.p99Ms).toBeLessThan(boundMs);
 }
 
-test('a malformed request is refused or times out, and is never read as two', async () => {
+test('a malformed request is refused or times out, and is never read as two', { tags: ['slow'] }, async () => {
   const [api, redirector] = await Promise.all([sendMalformed(rig, rig.api), sendMalformed(rig, rig.redirector)]);
   const statuses = [...api, ...redirector].flatMap((outcome) => outcome.statuses);
   expect(statuses.filter((status) => status < 400 || status === 500)).toEqual([]);
@@ -67,7 +67,7 @@ test(`${SLOW_CLIENTS} idle, slow and half-open clients each time out without del
   expectUnharmed(latencies);
 });
 
-test('pipelined requests are answered in order, as far as they are answered', async () => {
+test('pipelined requests are answered in order, as far as they are answered', { tags: ['slow'] }, async () => {
   const get = (path: string, more = '') => `GET /v1${path} HTTP/1.1\r\nHost: a\r\n${more}\r\n`;
   const round = [get('/me', `Authorization: Bearer ${rig.token}\r\n`), get('/me'), get('/nothing')];
   const statuses = await pipelined(rig.api, Array.from({ length: 10 }, () => round).flat());
@@ -83,7 +83,9 @@ test('a client that requests much and reads nothing costs no memory', { tags: ['
   expectUnharmed(latencies);
 });
 
-test('clients that vanish in the middle of a handshake, a body or an answer leave nothing behind', async () => {
+test('clients that vanish in the middle of a handshake, a body or an answer leave nothing behind', {
+  tags: ['slow'],
+}, async () => {
   const head = `Host: a\r\nAuthorization: Bearer ${rig.token}\r\n`;
   const half = `POST /v1/links HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"path":`;
   const { latencies } = await probed(rig, async () => {

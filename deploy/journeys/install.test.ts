@@ -141,7 +141,9 @@ test('the example of a Node server tracks orders once each and creates links, an
 
 const browser = findProgram(['chromium', 'chromium-browser', 'google-chrome']);
 
-test('the example of a web page tracks in a real browser, sends later what it could not send, and keeps nothing in any tab once it is refused', async (context) => {
+test('the example of a web page tracks in a real browser, sends later what it could not send, and keeps nothing in any tab once it is refused', {
+  tags: ['slow'],
+}, async (context) => {
   skipWithout(browser !== undefined, 'chromium', context);
   const app = await newApp('Page');
   const example = await examplePage(stack, app.api_key, browser ?? '');

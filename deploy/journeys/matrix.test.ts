@@ -2,7 +2,6 @@
  * Every endpoint of the service's own description against every kind of caller, over HTTPS. An endpoint without a row
  * here, or a row without an endpoint, fails too.
  */
-import { execFileSync } from 'node:child_process';
 import { createHmac, hkdfSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -274,9 +273,9 @@ const newWebhook = () => ({ url: 'https://127.0.0.1/', events: ['link.created'],
 beforeAll(async () => {
   stack = await Stack.start({ WEBHOOK_ALLOWED_NETWORKS: '127.0.0.1' });
   const first = 'My organization';
-  admin('create-user', '--email', 'viewer@example.com', '--organization', first, '--role', 'viewer');
-  admin('create-user', '--email', 'member@example.com', '--organization', first, '--role', 'member');
-  admin('create-user', '--email', 'foreign@example.com', '--organization', 'Somebody else');
+  await stack.admin('create-user', '--email', 'viewer@example.com', '--organization', first, '--role', 'viewer');
+  await stack.admin('create-user', '--email', 'member@example.com', '--organization', first, '--role', 'member');
+  await stack.admin('create-user', '--email', 'foreign@example.com', '--organization', 'Somebody else');
   const owner = bearer(await tokenOf(login.email));
   const me = await stack.api('/me', { headers: owner });
   organization = me.json<{ organizations: { id: string }[] }>().organizations[0]?.id ?? '';
@@ -304,11 +303,6 @@ beforeAll(async () => {
   await vi.waitFor(stored, 30_000);
 });
 afterAll(() => stack.stop());
-
-function admin(...words: string[]): void {
-  const settings = [`DATA_DIR=${stack.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
-  execFileSync('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words], { stdio: 'pipe' });
-}
 
 function bearer(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` };

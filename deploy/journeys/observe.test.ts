@@ -1,10 +1,7 @@
-/** What deploy/observe watches is what the processes show, every alert has a runbook, and traces reach a collector. */
-import { execFileSync } from 'node:child_process';
+/** What deploy/observe watches is what the processes show, and traces reach a collector. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { findProgram } from '#deploy/local/programs.ts';
-import { skipWithout } from '#testing/skip.ts';
 import { Collector } from './collector.ts';
 import { LoadedModules } from './loaded-modules.ts';
 import { Stack } from './stack.ts';
@@ -13,7 +10,6 @@ const alerts = readFileSync('deploy/observe/alerts.yml', 'utf8');
 const dashboard = JSON.parse(readFileSync('deploy/observe/dashboard.json', 'utf8')) as {
   panels: { targets: { expr: string }[] }[];
 };
-const promtool = findProgram(['promtool']);
 
 let collector: Collector;
 let modules: LoadedModules;
@@ -43,7 +39,9 @@ function metricsIn(expr: string): string[] {
     .filter((name) => !/^(?:__|match_type$|dead_letters$|in_doubt$|histogram_quantile$)/.test(name));
 }
 
-test('every metric of the alerts and the dashboard is one that a running installation shows', async () => {
+test('every metric of the alerts and the dashboard is one that a running installation shows', {
+  tags: ['slow'],
+}, async () => {
   await (await stack.loggedIn())('/me');
   const listed: { metrics_url: string | null }[] = JSON.parse(
     readFileSync(join(stack.dataDir, 'processes.json'), 'utf8'),
@@ -87,7 +85,9 @@ async function shownMetrics(): Promise<Map<string, ShownMetric>> {
   return found;
 }
 
-test('docs/metrics.md lists every metric that a running installation shows; their names have one prefix and base units (written with: vitest -u)', async () => {
+test('docs/metrics.md lists every metric that a running installation shows; their names have one prefix and base units (written with: vitest -u)', {
+  tags: ['slow'],
+}, async () => {
   const shown = await shownMetrics();
   // One prefix, and a counter ends with _total; seconds and bytes are the only units of time and size.
   for (const [name, { type }] of shown) {
@@ -112,24 +112,12 @@ ${lines.join('\n')}
   await expect(page).toMatchFileSnapshot('../../docs/metrics.md');
 });
 
-test('every alert has a runbook, and every runbook an alert', () => {
-  const named = [...alerts.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
-  const runbooks = [...readFileSync('docs/runbooks.md', 'utf8').matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
-  expect(named).toEqual(runbooks);
-  for (const name of named) expect(alerts).toContain(`runbook: docs/runbooks.md#${name?.toLowerCase()}\n`);
-});
-
-test('the rules are valid, and each fires when its condition lasts and not before', (context) => {
-  skipWithout(promtool !== undefined, 'promtool', context);
-  const run = (...words: string[]) => execFileSync(promtool ?? '', words, { encoding: 'utf8', stdio: 'pipe' });
-  expect(run('check', 'rules', 'deploy/observe/alerts.yml')).toContain('SUCCESS');
-  expect(run('test', 'rules', 'deploy/observe/alerts.test.yml')).toContain('SUCCESS');
-});
-
 const chromeOnAndroid =
   'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/125.0.0.0 Mobile Safari/537.36';
 
-test('the trace of a click has the redirect, its publishing, its batch and its insert into ClickHouse; that of a request its statements', async () => {
+test('the trace of a click has the redirect, its publishing, its batch and its insert into ClickHouse; that of a request its statements', {
+  tags: ['slow'],
+}, async () => {
   const call = await stack.loggedIn();
   const create = { name: 'Traced', fallback_url: 'https://example.com/' };
   const app = (await call('/apps', { method: 'POST', body: create })).json<{ id: string; host: string }>();
@@ -176,7 +164,7 @@ test('the trace of a click has the redirect, its publishing, its batch and its i
     expect(all).not.toContain(secret);
 });
 
-test('the SDK of OpenTelemetry is loaded by the processes that send traces', async () => {
+test('the SDK of OpenTelemetry is loaded by the processes that send traces', { tags: ['slow'] }, async () => {
   for (const name of ['origin', 'redirector-0', 'publisher', 'ingest']) {
     expect(await modules.of(stack.pidOf(name)), name).toContain('@opentelemetry/sdk-trace');
   }

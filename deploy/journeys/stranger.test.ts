@@ -304,7 +304,9 @@ test('a folder of an earlier version, open to all and without passwords, is clos
   expect((await call('/apps')).json<{ data?: unknown[]; items?: unknown[] }>()).toMatchObject({});
 });
 
-test('with a secret other than the one its keys were encrypted with, nothing starts, and one sentence says why', async () => {
+test('with a secret other than the one its keys were encrypted with, nothing starts, and one sentence says why', {
+  tags: ['slow'],
+}, async () => {
   await stack.interrupt();
   const kept = execFileSync('cat', [join(stack.dataDir, 'secret-key')], { encoding: 'utf8' });
   execFileSync('rm', [join(stack.dataDir, 'secret-key')]);

@@ -108,7 +108,9 @@ test.each([
   );
 });
 
-test('a batch that is written event by event is stored completely, however long the texts are that its events share', async () => {
+test('a batch that is written event by event is stored completely, however long the texts are that its events share', {
+  tags: ['slow'],
+}, async () => {
   const context = { device_id: '\u0001'.repeat(256), user_id: '端'.repeat(256), session_id: '😀'.repeat(128) };
   const { answer } = await track(1_000, texts.pairs, { context, indent: 1 });
   expect(answer).toMatchObject({ accepted: 1_000, rejected: 0 });

@@ -208,7 +208,10 @@ test('when the cursor of installs is lost, they are examined from the first even
   expect(await linked()).toEqual(all(2));
 });
 
-test('one install attributes thousands of events, even behind as many that are too old for it', async () => {
+test('one install attributes thousands of events, even behind as many that are too old for it', {
+  tags: ['slow'],
+  timeout: 60_000,
+}, async () => {
   const [own0, other] = fresh();
   const week = 168 * HOUR_MS;
   // The day of the window's beginning is read whole.
@@ -217,4 +220,4 @@ test('one install attributes thousands of events, even behind as many that are t
   await storeInstall({ partition: other, no: 20 }, 'a');
   await learn(await own(own0));
   expect(await linked()).toEqual(all(2_300, 1_200));
-}, 60_000);
+});

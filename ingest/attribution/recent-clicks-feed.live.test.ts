@@ -202,7 +202,9 @@ test('when a feed dies while it rereads lost clicks, its successor rereads them'
   await eventually(() => isThere(lost)).toBe(true);
 });
 
-test('while a reread has to wait, the stored position is where it begins, for a successor', async () => {
+test('while a reread has to wait, the stored position is where it begins, for a successor', {
+  tags: ['slow'],
+}, async () => {
   let aheadMs = 0;
   const feed = await startFeed({ time: { ...systemTime, elapsed: () => systemTime.elapsed() + aheadMs } });
   const newest = await click();
@@ -293,7 +295,9 @@ test('a full Redis that evicts nothing does not stop the feed: newer clicks get 
   expect(feed.counters.rereads).toBe(0);
 });
 
-test("a Redis that evicts the feed's position again and again does not make it start over each time", async () => {
+test("a Redis that evicts the feed's position again and again does not make it start over each time", {
+  tags: ['slow'],
+}, async () => {
   const feed = await startFeed();
   for (let round = 0; round < 3; round++) {
     await redis.commands.del(positionKey);

@@ -36,7 +36,9 @@ async function fill(): Promise<void> {
   );
 }
 
-test('a click is found by its id among very many of its app, and hardly any others are read', async () => {
+test('a click is found by its id among very many of its app, and hardly any others are read', {
+  tags: ['slow'],
+}, async () => {
   await fill();
   const reads = { executionSecondsMax: 10, rowsToReadMax: rowsMax, resultRowsMax: 10 };
   const bounded = new ClickHouse({ url: store.url, reads });

@@ -2,8 +2,6 @@
  * Everything a request can refer to: users of every role in two organizations, apps, links, valid and invalid keys.
  * Plans name them as `{{link:7}}`; slots are filled only when the request is sent, since requests create entities.
  */
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { login, type Stack } from '#deploy/journeys/stack.ts';
 
 /** Settings that raise the rate limits. */
@@ -63,8 +61,7 @@ export class World {
   }
 
   static async build(stack: Stack): Promise<World> {
-    await admin(
-      stack,
+    await stack.admin(
       'create-user',
       '--email',
       'viewer@example.com',
@@ -73,7 +70,7 @@ export class World {
       '--role',
       'viewer',
     );
-    await admin(stack, 'create-user', '--email', 'foreign@example.com', '--organization', foreignMark);
+    await stack.admin('create-user', '--email', 'foreign@example.com', '--organization', foreignMark);
     return worldOf(stack);
   }
 
@@ -191,10 +188,4 @@ async function tokenOf(stack: Stack, email: string): Promise<string> {
   const reply = await stack.api('/auth/login', { method: 'POST', body: { email, password: login.password } });
   if (reply.status !== 200) throw new Error(`login of ${email}: ${reply.status} ${reply.text}`);
   return reply.json<{ access_token: string }>().access_token;
-}
-
-/** Waits in small steps: persistent connections that the server closes meanwhile must be noticed. */
-async function admin(stack: Stack, ...words: string[]): Promise<void> {
-  const settings = [`DATA_DIR=${stack.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
-  await promisify(execFile)('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words]);
 }
