@@ -52,7 +52,7 @@ export default defineConfig({
           globalSetup: ['testing/build.ts', 'testing/setup.ts'],
           testTimeout: 90_000,
           hookTimeout: 120_000,
-          maxWorkers: 3,
+          maxWorkers: 4,
           isolate: false,
           sequence: { groupOrder: 1 },
         },
