@@ -130,6 +130,23 @@ test('a gap in the numbers of a lane is damage', () => {
   expect(readAll(readerOf(false))).toEqual({ numbers: [1, 2], end: 'damaged' });
 });
 
+test('a gap stays one when the reader goes back behind it, until the missing frame is there', () => {
+  segment(1, frame(1), frame(1, 1));
+  segment(2, frame(2, 1), frame(3), frame(3, 1));
+  const reader = readerOf(false);
+  const positions = [];
+  for (let read = reader.next(); read.state !== 'damaged'; read = reader.next())
+    if (read.state === 'frame') positions.push(read.frame.position);
+  reader.rewind(positions[2]);
+  expect(readAll(reader)).toEqual({ numbers: [2, 3], end: 'damaged' });
+  segment(3, frame(2), frame(3));
+  reader.scan();
+  reader.rewind(positions[2]);
+  expect(readAll(reader)).toEqual({ numbers: [2, 3, 2, 3], end: 'end' });
+  reader.rewind();
+  expect(readAll(reader)).toEqual({ numbers: [1, 1, 2, 3, 2, 3], end: 'end' });
+});
+
 test('reading continues from a position, and from the first remaining segment', () => {
   segment(1, frame(1), frame(2));
   segment(2, frame(3), frame(4), frame(5));

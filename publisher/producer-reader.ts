@@ -75,6 +75,8 @@ export class ProducerReader {
   #firstFrame = new Map<string, number>();
   /** Lanes of which a frame is missing, and the damage that it is if it is not found. */
   #gaps = new Map<string, string>();
+  /** Of each lane with a gap, the frame that is missing: also when reading begins behind it. */
+  #missing = new Map<string, number>();
   #hasReachedEnd = false;
   #damage = '';
 
@@ -242,8 +244,11 @@ export class ProducerReader {
   #accept(segment: SegmentState, frame: JournalFrame): ReadOutcome | undefined {
     const key = laneKeyOf(frame.header);
     const { frame_no } = frame.header;
-    const expected = (this.#lastFrame.get(key) ?? (this.#isWhole ? 0 : frame_no - 1)) + 1;
+    const missing = this.#missing.get(key) ?? Number.POSITIVE_INFINITY;
+    const first = this.#isWhole ? 1 : Math.min(frame_no, missing);
+    const expected = (this.#lastFrame.get(key) ?? first - 1) + 1;
     if (frame_no > expected) {
+      this.#missing.set(key, expected);
       if (!this.#gaps.has(key))
         this.#gaps.set(key, `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}`);
       return { state: 'skipped' };
@@ -251,6 +256,7 @@ export class ProducerReader {
     // One that is older than the first was written again behind it.
     if (frame_no < expected && frame_no >= (this.#firstFrame.get(key) ?? 0)) return undefined;
     if (frame_no === expected) this.#lastFrame.set(key, frame_no);
+    if (frame_no === missing) this.#missing.delete(key);
     if (!this.#firstFrame.has(key)) this.#firstFrame.set(key, this.#isWhole ? 0 : frame_no);
     if (this.#gaps.size > 0 && this.#gaps.delete(key) && this.#gaps.size === 0)
       for (const before of this.#segments.slice(0, this.#at)) before.isFinished = true;

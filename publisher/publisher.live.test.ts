@@ -152,6 +152,25 @@ test('a log that is wiped gets everything again that the sink has not committed'
   expect(seen.map((one) => one.frame_no)).toEqual(Array.from({ length: 60 }, (_, n) => n + 41));
 });
 
+test('what lies in front of damage is published again when the log has lost it, and the damage is reported once', async () => {
+  deadJournal(producer(1), 10, (bytes) => {
+    const at = bytes.length - 250;
+    bytes[at] = (bytes[at] ?? 0) ^ 0xff;
+    return bytes;
+  });
+  await publisher.start();
+  await expect.poll(() => damage, patience).toHaveLength(1);
+  const sent = seen.map((one) => one.frame_no);
+  expect(sent.length).toBeGreaterThan(5);
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(sent.length);
+  await server.kill('SIGKILL');
+  seen = [];
+  await server.restart({ isWiped: true });
+  await expect.poll(() => seen.map((one) => one.frame_no), patience).toEqual(sent);
+  expect(damage).toHaveLength(1);
+  expect(publisher.damaged).toHaveLength(1);
+});
+
 test('frames that the sink has skipped are published again under another id', async () => {
   deadJournal(producer(1), 10);
   await publisher.start();

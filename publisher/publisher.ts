@@ -223,17 +223,19 @@ export class Publisher {
     let turns = 0;
     let isCaughtUp = true;
     for (const producer of this.#producers.values()) {
-      if (producer.damage !== '') continue;
       for (;;) {
         if (turns >= framesPerTurn || this.#window.isFullWith(this.#collector.bytes)) {
           isCaughtUp = false;
           break;
         }
         const read = producer.reader.next();
-        if (read.state === 'end') break;
+        if (read.state === 'end') {
+          producer.damage = '';
+          break;
+        }
         if (read.state === 'damaged') {
+          if (producer.damage !== read.reason) this.#options.onDamage(producer.reader.producerId, read.reason);
           producer.damage = read.reason;
-          this.#options.onDamage(producer.reader.producerId, read.reason);
           break;
         }
         turns++;

@@ -176,6 +176,12 @@ export const mutations: readonly Mutation[] = [
     to: 'this.#above',
   },
   {
+    without: 'publishing again what lies in front of damage',
+    file: 'publisher/publisher.ts',
+    from: 'const read = producer.reader.next();',
+    to: "if (producer.damage !== '') break; const read = producer.reader.next();",
+  },
+  {
     without: 'a reader that never skips forward when it is sent back',
     file: 'publisher/producer-reader.ts',
     from: 'if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;',
