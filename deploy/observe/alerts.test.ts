@@ -14,7 +14,7 @@ test('every alert has a runbook, and every runbook an alert', () => {
   for (const name of named) expect(alerts).toContain(`runbook: docs/runbooks.md#${name?.toLowerCase()}\n`);
 });
 
-test('the rules are valid, and each fires when its condition lasts and not before', (context) => {
+test('the rules are valid, and each fires when its condition lasts and not before', { tags: ['slow'] }, (context) => {
   skipWithout(promtool !== undefined, 'promtool', context);
   const run = (...words: string[]) => execFileSync(promtool ?? '', words, { encoding: 'utf8', stdio: 'pipe' });
   expect(run('check', 'rules', 'deploy/observe/alerts.yml')).toContain('SUCCESS');
