@@ -10,6 +10,7 @@ import type { Guard, Mount } from '#common/http/mount.ts';
 import type { Journal } from '#common/journal/journal.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import { announceChanges } from '#common/links/link-changes.ts';
+import { LongLinks } from '#common/links/long-links.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
@@ -70,7 +71,8 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const claims = new Claims(new PostgresClaimStore(db));
   const addresses = new AddressWriter(config.ADDRESS_KEY);
   const queryFilter = new QueryFilter(config.DROPPED_QUERY_PARAMETERS);
-  const opens = new LinkOpens({ cache, records, clock, addresses, queryFilter });
+  const longLinks = new LongLinks(cache, db, clock);
+  const opens = new LinkOpens({ cache, longLinks, records, clock, addresses, queryFilter });
   const store = new InstallStore(db);
   const appOpens = new AppOpens({ installs: store, links, records });
   const log = new MatchLog(records);

@@ -137,6 +137,25 @@ test('a served link redirects while Redis and Postgres are unavailable, even fro
   expect(one.clicks().length).toBe(4);
 });
 
+test('a long link is answered while the stores are unavailable: with a click if it was visited before', async () => {
+  await rows.set('apps', appId, 'settings', { privacy_mode: 'full_ip', firebase_links: { hosts: ['example.com'] } });
+  const edge = await start();
+  const browser = { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/126.0.0.0 Safari/537.36' };
+  const visit = async (destination: string) =>
+    (await edge.get(host, `/?link=${encodeURIComponent(destination)}`, browser)).headers.location;
+  expect(await visit(first)).toBe(first);
+  await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
+  expect([await visit(first), await visit(second)]).toEqual([first, second]);
+  expect(edge.clicks()).toHaveLength(2);
+  expect(edge.edge.counters.answers.long_link_unrecorded).toBe(1);
+  // Neither store was asked to remember it: the first visit after the outage makes the link.
+  await postgres.restart();
+  await until(async () => {
+    await visit(second);
+    return edge.clicks().length === 3;
+  }, 'the visit is a click');
+});
+
 test('a changed link redirects to its new destination while every store is unavailable, even if not visited since', async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);

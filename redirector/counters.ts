@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
+import type { LongLinks } from '#common/links/long-links.ts';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
 import type { DiskCache } from './disk-cache.ts';
 import type { OrphanVisits } from './orphan-visits.ts';
@@ -18,6 +19,8 @@ export const answerKinds = [
   'wrong_password',
   'password_limited',
   'root',
+  'long_link_unrecorded',
+  'long_link_refused',
   'association',
   'static',
   'not_found',
@@ -40,6 +43,8 @@ export class Counters {
     wrong_password: 0,
     password_limited: 0,
     root: 0,
+    long_link_unrecorded: 0,
+    long_link_refused: 0,
     association: 0,
     static: 0,
     not_found: 0,
@@ -61,6 +66,7 @@ export interface Counted {
   readonly diskCache: DiskCache;
   readonly beacon: SignalBeacon;
   readonly orphans: OrphanVisits;
+  readonly longLinks: Pick<LongLinks, 'counters'>;
   /** Requests that wait for the journal or for a look-up. */
   readonly waiting: () => number;
 }
@@ -68,7 +74,7 @@ export interface Counted {
 /** Exposes the counters in the registry; they are read at each scrape. */
 export function exposeCounters(
   registry: Registry,
-  { counters, cache, journal, beacon, orphans, waiting }: Counted,
+  { counters, cache, journal, beacon, orphans, longLinks, waiting }: Counted,
 ): void {
   const counter = exposeCounter.bind(null, registry);
   const gauge = exposeGauge.bind(null, registry);
@@ -81,6 +87,9 @@ export function exposeCounters(
   counter('signpost_redirector_orphan_visits_total', 'Visits of codes that their host does not have.', [], (set) =>
     set({}, orphans.counters.counted),
   );
+  counter('signpost_redirector_long_links_total', 'First visits of long links, by outcome.', ['outcome'], (set) => {
+    for (const [outcome, count] of Object.entries(longLinks.counters)) set({ outcome }, count);
+  });
   counter('signpost_redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
     set({}, counters.not_recorded),
   );

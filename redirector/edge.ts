@@ -11,29 +11,31 @@ import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import { newId } from '#common/ids.ts';
 import type { Journal } from '#common/journal/journal.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
-import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp } from '#common/links/link-snapshot.ts';
+import type { LongLinks } from '#common/links/long-links.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
 import { codeOfPath, lowerCode } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
-import { pageHeaders, textHeaders } from '#common/redirect/answer-headers.ts';
-import { androidAssociation, appleAssociation } from '#common/redirect/association.ts';
+import { pageHeaders } from '#common/redirect/answer-headers.ts';
 import type { Countries } from '#common/redirect/compiled-rules.ts';
 import { redirectOf } from '#common/redirect/destination.ts';
 import { Devices, isBot, type VisitorDevice } from '#common/redirect/device.ts';
-import type { PageReason } from '#common/redirect/page.ts';
 import { passwordPage, passwordPolicy } from '#common/redirect/password-page.ts';
 import { LinkPlan, rootDestinationOf } from '#common/redirect/plan.ts';
 import type { TapPage } from '#common/redirect/tap-page.ts';
 import { opensTapPage } from '#common/redirect/visit-answer.ts';
 import { type Visitor, wantsJson } from '#common/redirect/visitor.ts';
-import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
+import { type ResponseOptions, sendRedirect, sendText } from './answer.ts';
 import type { ClickLanes } from './click-lanes.ts';
-import { Counters } from './counters.ts';
+import type { Counters } from './counters.ts';
+import { appPaths, sendHostFile } from './host-files.ts';
 import { KnownLinks } from './known-links.ts';
 import { LinkUnlocks } from './link-unlocks.ts';
+import { type LongLinkVisit, longLinkVisit } from './long-link-visits.ts';
 import type { OrphanVisits } from './orphan-visits.ts';
 import type { SignalBeacon } from './signal-beacon.ts';
 import type { SignalTokens } from './signal-token.ts';
+import { UnrecordedAnswers } from './unrecorded-answers.ts';
 import { Visit, type VisitState } from './visit.ts';
 import { isAmbiguous, isHost, readVisitor, requestHostOf } from './visitor.ts';
 
@@ -50,21 +52,13 @@ export interface EdgeOptions {
   readonly shortUrl: ShortUrl;
   readonly countries: Countries;
   readonly orphans: Pick<OrphanVisits, 'count'>;
+  readonly longLinks: Pick<LongLinks, 'find'>;
 }
 
-const robots = 'User-agent: *\nAllow: /\n';
-
-/** Paths that an app's host answers besides its links. */
-const appPaths = new Set([
-  '/',
-  '/.well-known/apple-app-site-association',
-  '/apple-app-site-association',
-  '/.well-known/assetlinks.json',
-]);
-
 export class Edge {
-  readonly counters = new Counters();
+  readonly counters: Counters;
   readonly state: VisitState;
+  readonly #answers: UnrecordedAnswers;
   readonly #cache: LinkCache;
   readonly #journal: EdgeOptions['journal'];
   readonly #lanes: ClickLanes;
@@ -77,6 +71,7 @@ export class Edge {
   readonly #shortUrl: ShortUrl;
   readonly #countries: Countries;
   readonly #orphans: Pick<OrphanVisits, 'count'>;
+  readonly #longLinks: Pick<LongLinks, 'find'>;
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
   readonly #unlocks: LinkUnlocks;
@@ -96,8 +91,11 @@ export class Edge {
     this.#shortUrl = options.shortUrl;
     this.#countries = options.countries;
     this.#orphans = options.orphans;
+    this.#longLinks = options.longLinks;
     this.#unlocks = new LinkUnlocks(clock);
-    this.state = { counters: this.counters, waiting: 0, isStopping: false };
+    this.#answers = new UnrecordedAnswers(this.#devices, clock, options.countries);
+    this.counters = this.#answers.counters;
+    this.state = this.#answers.state;
   }
 
   /** The hot path: visits of cached links. Everything else continues in `lookUp`. */
@@ -116,45 +114,43 @@ export class Edge {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
     if (req.getHeader('content-length') !== '' && isAmbiguous(req)) {
-      this.#refuseForGood(res, 'bad_request', { ...manner, isLast: true });
+      this.#answers.refuseForGood(res, 'bad_request', { ...manner, isLast: true });
       return;
     }
     const host = requestHostOf(req.getHeader('host'));
     const path = req.getUrl();
-    if (path === '/robots.txt' || path === '/favicon.ico') {
+    if (sendHostFile(res, path, manner)) {
       this.counters.answers.static++;
-      if (path === '/robots.txt') {
-        const headers = textHeaders('text/plain', { 'Cache-Control': 'public, max-age=86400' });
-        sendText(res, '200 OK', robots, manner, headers);
-      } else {
-        res.writeStatus('204 No Content').writeHeader('Cache-Control', 'public, max-age=86400');
-        res.writeHeader('X-Content-Type-Options', 'nosniff');
-        res.endWithoutBody(0, manner.isLast);
-      }
       return;
     }
     if (!isHost(host)) {
-      this.#refuse(res, 'not_found', manner);
+      this.#answers.refuse(res, 'not_found', manner);
       return;
     }
     const code = appPaths.has(path) ? '' : codeOfPath(path);
+    const visitor = readVisitor(req, res, this.#proxies);
+    const asLongLink = (app: LinkedApp) => this.#answerLongLink(res, app, path, visitor, accept, manner);
     if (code === null) {
-      this.#refuseOn(res, host, manner);
+      this.#refuseOn(res, host, manner, asLongLink);
       return;
     }
-    const visitor = readVisitor(req, res, this.#proxies);
     if (code === '') {
-      this.#wait(res, this.#loadApp(host), (app) => {
-        if (app) this.#answerForApp(res, app, path, visitor.query, manner);
-        else this.#refuse(res, app === null ? 'not_found' : 'unavailable', manner);
+      this.#answers.wait(res, this.#loadApp(host), (app) => {
+        if (app) {
+          if (!asLongLink(app)) this.#answers.forApp(res, app, path, visitor.query, manner);
+        } else this.#answers.refuse(res, app === null ? 'not_found' : 'unavailable', manner);
       });
       return;
     }
-    this.#wait(res, this.#cache.find(host, code), (found) => {
-      if (found === undefined) this.#refuse(res, 'unavailable', manner);
+    this.#answers.wait(res, this.#cache.find(host, code), (found) => {
+      if (found === undefined) this.#answers.refuse(res, 'unavailable', manner);
       else if (found === null)
-        this.#refuseOn(res, host, manner, (app) => this.#countOrphan(app, code, visitor, isHead));
-      else if (isHead) this.#answerHead(res, visitor, found.app, found.link, manner);
+        this.#refuseOn(res, host, manner, (app) => {
+          if (asLongLink(app)) return true;
+          this.#countOrphan(app, app.codes_ignore_case ? lowerCode(code) : code, visitor, isHead);
+          return false;
+        });
+      else if (isHead) this.#answers.unrecorded(res, visitor, found.app, found.link, manner, 'head');
       else this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());
     });
   }
@@ -162,7 +158,7 @@ export class Edge {
   /** The device signals that a tap page sends. */
   receiveSignals(res: HttpResponse, req: HttpRequest): void {
     if (isAmbiguous(req)) {
-      this.#refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
+      this.#answers.refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
       return;
     }
     this.#beacon.receive(res, readVisitor(req, res, this.#proxies).ip, () => this.state.isStopping);
@@ -172,7 +168,7 @@ export class Edge {
   unlock(res: HttpResponse, req: HttpRequest): void {
     const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
     if (isAmbiguous(req)) {
-      this.#refuseForGood(res, 'bad_request', manner);
+      this.#answers.refuseForGood(res, 'bad_request', manner);
       return;
     }
     const host = requestHostOf(req.getHeader('host'));
@@ -181,14 +177,14 @@ export class Edge {
     this.#unlocks.read(res, (form) => {
       const code = form === null || !isHost(host) ? null : codeOfPath(form.path);
       if (form === null || code === null) {
-        this.#refuseForGood(res, form === null ? 'bad_request' : 'not_found', manner);
+        this.#answers.refuseForGood(res, form === null ? 'bad_request' : 'not_found', manner);
         return;
       }
       // The page that sent the form is not where the visitor came from.
       const visitor = { ...sender, query: form.query, referrer: '', is_prefetch: false };
-      this.#wait(res, this.#tryPassword(host, code, visitor, form.password), ([found, outcome]) => {
+      this.#answers.wait(res, this.#tryPassword(host, code, visitor, form.password), ([found, outcome]) => {
         const isLast = this.state.isStopping;
-        if (!found) this.#refuse(res, found === null ? 'not_found' : 'unavailable', { ...manner, isLast });
+        if (!found) this.#answers.refuse(res, found === null ? 'not_found' : 'unavailable', { ...manner, isLast });
         else if (outcome === 'open')
           this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock(), true);
         else {
@@ -211,20 +207,11 @@ export class Edge {
   }
 
   refuseMethod(res: HttpResponse, req: HttpRequest): void {
-    this.#refuseForGood(res, 'method_not_allowed', {
+    this.#answers.refuseForGood(res, 'method_not_allowed', {
       isHead: false,
       wantsJson: wantsJson(req.getHeader('accept')),
       isLast: true,
     });
-  }
-
-  /**
-   * What follows may be a body that was never meant to be read as a request, so the connection ends here. Answering in
-   * a later turn makes uWebSockets.js close the connection instead of reading further requests from the same bytes.
-   */
-  #refuseForGood(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {
-    const laterTurn = new Promise<void>((settle) => setImmediate(settle));
-    this.#wait(res, laterTurn, () => this.#refuse(res, reason, manner));
   }
 
   #visit(
@@ -240,11 +227,15 @@ export class Edge {
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
       const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
       const isLast = this.state.isStopping;
-      this.#refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accepted), isLast }, plan.app);
+      this.#answers.refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accepted), isLast }, plan.app);
       return;
     }
     if (decision.kind === 'password') {
-      this.#askPassword(res, plan.link, visitor, { isHead: false, wantsJson: false, isLast: this.state.isStopping });
+      this.#answers.askPassword(res, plan.link, visitor, {
+        isHead: false,
+        wantsJson: false,
+        isLast: this.state.isStopping,
+      });
       return;
     }
     const clickId = newId('clk', nowMs);
@@ -290,32 +281,44 @@ export class Edge {
     };
   }
 
-  #answerHead(res: HttpResponse, visitor: Visitor, app: LinkedApp, link: LinkSnapshot, manner: ResponseOptions): void {
-    const device = this.#devices.of(visitor.user_agent);
-    const decision = new LinkPlan(app, link).decide(device, visitor, this.#clock(), this.#countries);
-    switch (decision.kind) {
-      case 'not_found':
-      case 'gone':
-        this.#refuse(res, decision.kind, manner, app);
-        return;
-      case 'password':
-        this.#askPassword(res, link, visitor, manner);
-        return;
-      case 'preview':
-        this.counters.answers.head++;
-        sendPage(res, decision.html, manner);
-        return;
-      case 'redirect':
-      case 'expired':
-        this.counters.answers.head++;
-        sendRedirect(res, redirectOf(decision.destination, visitor.query, ''), manner.isLast);
-    }
+  /** @returns false if the request is no long link, or the app does not understand them. */
+  #answerLongLink(
+    res: HttpResponse,
+    app: LinkedApp,
+    path: string,
+    given: Visitor,
+    accept: string,
+    { isHead, wantsJson }: ResponseOptions,
+  ): boolean {
+    const asked = longLinkVisit(this.#longLinks, app, path, given, () => !isHead && this.#isPerson(given));
+    if (asked === null) return false;
+    this.#answers.wait(res, asked, (visit) => {
+      const manner = { isHead, wantsJson, isLast: this.state.isStopping };
+      if (visit.kind === 'deleted') this.#answers.refuse(res, 'not_found', manner, app);
+      else if (visit.kind === 'refused') this.#refuseLongLink(res, app, visit, manner);
+      else if (visit.kind === 'link' && !isHead)
+        this.#visit(res, accept, visit.visitor, new LinkPlan(app, visit.link), this.#clock());
+      else
+        this.#answers.unrecorded(res, visit.visitor, app, visit.link, manner, isHead ? 'head' : 'long_link_unrecorded');
+    });
+    return true;
   }
 
-  /** Asking is no click: that is the visit with the password. */
-  #askPassword(res: HttpResponse, link: LinkSnapshot, { query }: Visitor, manner: ResponseOptions): void {
-    this.counters.answers.password++;
-    sendPage(res, passwordPage(link.short_code, query, 'asked'), manner, passwordPolicy);
+  /** Never to a place that only the visit's query names: to that of the bare host. */
+  #refuseLongLink(
+    res: HttpResponse,
+    app: LinkedApp,
+    { name, visitor }: LongLinkVisit & { readonly kind: 'refused' },
+    manner: ResponseOptions,
+  ): void {
+    this.#countOrphan(app, name, visitor, manner.isHead);
+    const destination = rootDestinationOf(app);
+    if (destination === null) {
+      this.#answers.refuse(res, 'not_found', manner, app);
+      return;
+    }
+    this.counters.answers.long_link_refused++;
+    sendRedirect(res, redirectOf(destination, '', ''), manner.isLast);
   }
 
   async #loadApp(host: string): Promise<LinkedApp | null | undefined> {
@@ -323,62 +326,25 @@ export class Edge {
     return known === undefined ? await this.#cache.apps.load(host) : known;
   }
 
-  #answerForApp(res: HttpResponse, app: LinkedApp, path: string, query: string, manner: ResponseOptions): void {
-    if (path === '/') {
-      const destination = rootDestinationOf(app);
-      if (destination === null) {
-        this.#refuse(res, 'not_found', manner, app);
-        return;
-      }
-      this.counters.answers.root++;
-      sendRedirect(res, redirectOf(destination, query, ''), manner.isLast);
-      return;
-    }
-    const json = path.endsWith('assetlinks.json') ? androidAssociation(app) : appleAssociation(app);
-    if (json === null) {
-      this.#refuse(res, 'not_found', manner);
-      return;
-    }
-    this.counters.answers.association++;
-    const headers = textHeaders('application/json', { 'Cache-Control': 'public, max-age=60' });
-    sendText(res, '200 OK', json, manner, headers);
-  }
-
-  #refuse(res: HttpResponse, reason: PageReason, manner: ResponseOptions, app: LinkedApp | null = null): void {
-    this.counters.answers[reason]++;
-    sendRefusal(res, reason, manner, app);
-  }
-
-  /** A host's answer to what it does not have: with the page of its app, if that has one. */
-  #refuseOn(res: HttpResponse, host: string, manner: ResponseOptions, onApp?: (app: LinkedApp) => void): void {
+  /**
+   * A host's answer to what it does not have: with the page of its app, if that has one.
+   * @param onApp returns whether it answered instead.
+   */
+  #refuseOn(res: HttpResponse, host: string, manner: ResponseOptions, onApp: (app: LinkedApp) => boolean): void {
     const known = this.#cache.apps.get(host, this.#clock());
     const refuse = (app: LinkedApp | null) => {
-      if (app !== null) onApp?.(app);
-      this.#refuse(res, 'not_found', manner, app);
+      if (app === null || !onApp(app)) this.#answers.refuse(res, 'not_found', manner, app);
     };
-    if (known === undefined) this.#wait(res, this.#loadApp(host), (loaded) => refuse(loaded ?? null));
+    if (known === undefined) this.#answers.wait(res, this.#loadApp(host), (loaded) => refuse(loaded ?? null));
     else refuse(known);
   }
 
-  /** A visit of a code that the host does not have. Prefetches, HEAD requests and bots are not visits of people. */
-  #countOrphan(app: LinkedApp, code: string, { user_agent, is_prefetch }: Visitor, isHead: boolean): void {
-    if (isHead || is_prefetch || isBot(this.#devices.of(user_agent), user_agent)) return;
-    this.#orphans.count(app, app.codes_ignore_case ? lowerCode(code) : code);
+  /** A visit of what the host does not have. Prefetches, HEAD requests and bots are not visits of people. */
+  #countOrphan(app: LinkedApp, name: string, visitor: Visitor, isHead: boolean): void {
+    if (!isHead && this.#isPerson(visitor)) this.#orphans.count(app, name);
   }
 
-  /**
-   * Answers once the look-up has, unless the visitor is gone by then. Look-ups end in bounded time and never reject.
-   */
-  #wait<Found>(res: HttpResponse, lookup: Promise<Found>, answer: (found: Found) => void): void {
-    let isAborted = false;
-    this.state.waiting++;
-    res.onAborted(() => {
-      isAborted = true;
-    });
-    void lookup.then((found) => {
-      this.state.waiting--;
-      if (isAborted) this.counters.aborted++;
-      else res.cork(() => answer(found));
-    });
+  #isPerson({ user_agent, is_prefetch }: Visitor): boolean {
+    return !is_prefetch && !isBot(this.#devices.of(user_agent), user_agent);
   }
 }

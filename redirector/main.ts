@@ -4,6 +4,7 @@ import { AddressWriter } from '#common/address-writer.ts';
 import { systemClock } from '#common/clock.ts';
 import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
+import { LongLinks } from '#common/links/long-links.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import { CertificateWatch } from '#common/process/certificate-watch.ts';
@@ -57,8 +58,10 @@ const cache = new LinkCache({
 const tokens = new SignalTokens(config.ADDRESS_KEY);
 const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
 const orphans = new OrphanVisits(db, systemClock);
+const longLinks = new LongLinks(cache, db, systemClock);
 const edgeOptions: EdgeOptions = {
   orphans,
+  longLinks,
   tokens,
   beacon,
   cache,
@@ -82,6 +85,7 @@ exposeCounters(metrics, {
   diskCache,
   beacon,
   orphans,
+  longLinks,
   waiting: () => edge.state.waiting,
 });
 

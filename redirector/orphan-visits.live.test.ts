@@ -53,12 +53,25 @@ test('visits of codes that a host does not have are listed, without bots, prefet
     ],
     0,
   ]);
-  expect(body.data[0]).toMatchObject({ app_id: app.id, host: app.host });
+  expect(body.data[0]).toMatchObject({ app_id: app.id, host: app.host, reason: 'unknown_code', detail: null });
   // Once there is a link, its visits are no orphans.
   await owner.call('POST', '/links', { app_id: app.id, url: 'https://example.com/', short_code: 'sumer' });
   await expect.poll(async () => (await visit('/sumer')).status).toBe(302);
   await edge.orphans.flush();
   expect((await listed(app)).codes[0]).toEqual(['sumer', 2]);
+});
+
+test('long links that are not followed are listed with what prevents them', async () => {
+  const app = await newApp('Long', { settings: { firebase_links: { hosts: ['WWW.example.com'] } } });
+  for (const link of ['https://evil.example/', 'https://www.example.com/', 'https://evil.example/more'])
+    await edge.get(app.host, `/?link=${encodeURIComponent(link)}`, browser);
+  await edge.orphans.flush();
+  const { body } = await listed(app);
+  expect(body.data).toEqual([
+    expect.objectContaining({ short_code: '', reason: 'foreign_host', detail: 'evil.example', visits: 2 }),
+  ]);
+  const { body: links } = await owner.call('GET', `/links?app_id=${app.id}`);
+  expect(links.data).toMatchObject([{ source: 'visit', fallback_url: 'https://www.example.com/' }]);
 });
 
 test('a strange organization sees none of them', async () => {

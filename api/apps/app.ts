@@ -126,6 +126,12 @@ const shared = {
       tap_page: Type.Unsafe<TapPageMode>({ type: 'string', enum: [...tapPageModes] }),
       sdk_links: Type.Boolean({ description: 'Whether the API key may create links.' }),
       codes_ignore_case: Type.Boolean({ description: 'Whether short codes are found in upper and lower case alike.' }),
+      firebase_links: nullable(
+        Type.Object(
+          { hosts: Type.Array(text), prefixes: Type.Array(text) },
+          { description: 'Hosts to which Firebase long links may lead, and their paths besides /. null: off.' },
+        ),
+      ),
     },
     { title: 'AppSettings' },
   ),
@@ -180,6 +186,7 @@ const example = {
     tap_page: 'ios',
     sdk_links: true,
     codes_ignore_case: false,
+    firebase_links: null,
   },
   created_at: '2026-01-15T09:30:00.000Z',
   updated_at: '2026-01-15T09:30:00.000Z',

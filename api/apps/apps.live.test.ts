@@ -31,6 +31,7 @@ const defaults = {
   tap_page: 'off',
   sdk_links: true,
   codes_ignore_case: false,
+  firebase_links: null,
 };
 const fingerprint = Array.from({ length: 32 }, () => 'AB').join(':');
 const everything = {
@@ -67,6 +68,27 @@ test('an app is returned with every field and its key, and reads back the same',
   expect(isApiKey(app.api_key)).toBe(true);
   const read = await owner.call('GET', `/apps/${app.id}`);
   expect([read.status, read.body]).toEqual([200, app]);
+});
+
+test('the setting for long links is replaced as a whole, and refused with a host or a path that cannot be one', async () => {
+  const app = await newApp({ name: 'Long links' });
+  const change = async (firebase_links: unknown) =>
+    (await owner.call('PATCH', `/apps/${app.id}`, { settings: { firebase_links } })).body;
+  expect((await change({ hosts: ['WWW.Example.com', 'www.example.com'] })).settings.firebase_links).toEqual({
+    ...{ hosts: ['www.example.com'], prefixes: [] },
+  });
+  const { settings } = await change({ hosts: ['example.com'], prefixes: ['/promo'] });
+  expect(settings.firebase_links).toEqual({ hosts: ['example.com'], prefixes: ['/promo'] });
+  for (const [value, field] of [
+    [{ hosts: [] }, 'hosts'],
+    [{ hosts: ['https://example.com'] }, 'hosts[0]'],
+    [{ hosts: ['example.com'], prefixes: ['/promo/'] }, 'prefixes[0]'],
+    [{ hosts: ['example.com'], prefixes: ['/.well-known/x'] }, 'prefixes[0]'],
+    [{ prefixes: ['/promo'] }, 'hosts'],
+    [{ hosts: ['example.com'], others: 1 }, 'others'],
+  ] as const)
+    expect((await change(value)).error.details.field).toBe(`settings.firebase_links.${field}`);
+  expect((await change(null)).settings.firebase_links).toBeNull();
 });
 
 test('pages are changed one by one, kept out of lists, and refused beyond 16 KiB', async () => {

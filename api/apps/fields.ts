@@ -5,6 +5,8 @@ import { isObject } from '#common/json-object.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import { PAGE_BYTES_MAX } from '#common/links/link-snapshot.ts';
+import type { LongLinkSettings } from '#common/links/long-link-settings.ts';
+import { codeOfPath } from '#common/links/short-code.ts';
 import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
 import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/links/web-address.ts';
 
@@ -17,6 +19,7 @@ export const defaultSettings: AppSettings = {
   tap_page: 'off',
   sdk_links: true,
   codes_ignore_case: false,
+  firebase_links: null,
 };
 
 /** A scheme of the app's own (RFC 3986). Those that browsers give a meaning to are refused. */
@@ -83,6 +86,28 @@ const settingsFields = {
       description:
         'Whether short codes are found in upper and lower case alike. They are then stored in lower case; rejected while a link has a code with capital letters. Default false.',
     }),
+  ),
+  firebase_links: nullable(
+    Type.Object(
+      {
+        hosts: Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
+          minItems: 1,
+          maxItems: 100,
+          description: 'Hosts to which such links may lead. Every link, afl, ifl, ipfl and ofl must be on one of them.',
+        }),
+        prefixes: Type.Optional(
+          Type.Array(Type.String({ minLength: 2, maxLength: 190, pattern: '^/[A-Za-z0-9_.~/-]*[A-Za-z0-9_.~-]$' }), {
+            maxItems: 20,
+            description: 'Paths of such links besides /, such as /promo for https://host/promo/?link=…',
+          }),
+        ),
+      },
+      {
+        ...closed,
+        description:
+          'Answer Firebase long links (https://host/?link=…). Replaced as a whole; default null: they are not understood.',
+      },
+    ),
   ),
 };
 
@@ -180,17 +205,31 @@ export const emptyApp: Omit<AppFields, 'name' | 'host'> = {
 /** Rules that the app schemas can't express. Accepts any object; the schemas report wrong types. */
 export function appFaults(app: Readonly<Record<string, unknown>>): FieldError[] {
   const faults: FieldError[] = urlFaults(app, ['fallback_url']);
-  const { host, allowed_destination_hosts: hosts, pages } = app;
+  const { host, allowed_destination_hosts: hosts, pages, settings } = app;
   if (typeof host === 'string' && hostOf(host) === null)
     faults.push({ field: 'host', message: 'must be a host name such as go.example.com' });
   for (const [at, one] of Array.isArray(hosts) ? hosts.entries() : []) {
     if (typeof one === 'string' && hostOf(one) === null)
       faults.push({ field: `allowed_destination_hosts[${at}]`, message: 'must be a host name' });
   }
+  faults.push(...longLinkFaults(isObject(settings) ? settings['firebase_links'] : null));
   for (const [name, html] of Object.entries(isObject(pages) ? pages : {}))
     if (typeof html === 'string' && Buffer.byteLength(html) > PAGE_BYTES_MAX)
       faults.push({ field: `pages.${name}`, message: `must have at most ${PAGE_BYTES_MAX} bytes` });
   return faults;
+}
+
+function longLinkFaults(setting: unknown): FieldError[] {
+  if (!isObject(setting)) return [];
+  const { hosts, prefixes } = setting;
+  const faulty = (list: unknown, name: string, isValid: (text: string) => boolean, message: string) =>
+    (Array.isArray(list) ? list : []).flatMap((one, at) =>
+      typeof one !== 'string' || isValid(one) ? [] : [{ field: `settings.firebase_links.${name}[${at}]`, message }],
+    );
+  return [
+    ...faulty(hosts, 'hosts', (text) => hostOf(text) !== null, 'must be a host name'),
+    ...faulty(prefixes, 'prefixes', (text) => codeOfPath(text) !== null, 'must be a path that is not reserved'),
+  ];
 }
 
 /** The app after a change: omitted fields stay, null clears, also inside ios, android and settings. */
@@ -241,7 +280,14 @@ function mergedSettings(before: AppSettings, changes: Record<string, unknown> | 
     name,
     value ?? Reflect.get(defaultSettings, name),
   ]);
-  return Object.fromEntries(merged);
+  const settings: AppSettings = Object.fromEntries(merged);
+  const { firebase_links: given } = settings;
+  if (!given) return settings;
+  const firebase_links: LongLinkSettings = {
+    hosts: allowedHosts(given.hosts),
+    prefixes: [...new Set(given.prefixes ?? [])],
+  };
+  return { ...settings, firebase_links };
 }
 
 function allowedHosts(given: readonly string[]): string[] {

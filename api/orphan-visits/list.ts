@@ -5,6 +5,8 @@ import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Route } from '#common/http/route.ts';
+import { nullable } from '#common/links/link-fields.ts';
+import { longLinkRefusals, refusedOfVisitName } from '#common/links/long-link.ts';
 
 /** Redirectors remove older days. */
 const DAYS_MAX = 30;
@@ -27,12 +29,32 @@ interface OrphanRow {
   readonly last_at: Date;
 }
 
+const reasons = ['unknown_code', ...longLinkRefusals] as const;
+type VisitReason = (typeof reasons)[number];
+
+/** Redirectors count refused long links under a name that is no code. */
+function named(name: string): {
+  readonly short_code: string;
+  readonly reason: VisitReason;
+  readonly detail: string | null;
+} {
+  const refused = refusedOfVisitName(name);
+  return refused ? { short_code: '', ...refused } : { short_code: name, reason: 'unknown_code', detail: null };
+}
+
 const list = listSchema(
   Type.Object(
     {
       app_id: Type.String(),
       host: Type.String(),
-      short_code: Type.String(),
+      short_code: Type.String({ description: 'Empty for Firebase long links.' }),
+      reason: Type.Unsafe<VisitReason>({
+        type: 'string',
+        enum: [...reasons],
+        description:
+          'Of a Firebase long link: no_link (link is missing), bad_url, foreign_host (a destination on no host of settings.firebase_links), foreign_app (an id of another app).',
+      }),
+      detail: nullable(Type.String({ description: 'The parameter, host or app id that prevents the long link.' })),
       visits: Type.Integer(),
       last_at: Type.String({ format: 'date-time' }),
     },
@@ -48,9 +70,9 @@ const listOrphanVisits = route({
   scope: 'links:read',
   limit: 'general',
   tag: 'Links',
-  summary: 'List visits of codes that no link has',
+  summary: 'List visits that no link answers',
   description:
-    'Printed with an error, deleted from an import, or guessed: the most visited first. Known bots are left out. Redirectors report every ten seconds. For each app and day the 200 most visited codes are kept, for 30 days; visits of the others are in `other_visits`.',
+    'Codes that are printed with an error, deleted from an import, or guessed, and Firebase long links that are not followed: the most visited first. Known bots are left out. Redirectors report every ten seconds. For each app and day the 200 most visited codes are kept, for 30 days; visits of the others are in `other_visits`.',
   query: Type.Object(
     {
       ...pageQuery,
@@ -75,6 +97,8 @@ const listOrphanVisits = route({
             app_id: 'app_01j9z3k4m5n6p7q8r9s0t1v2w3',
             host: 'shop.example.com',
             short_code: 'sumer',
+            reason: 'unknown_code',
+            detail: null,
             visits: 120,
             last_at: '2026-01-15T09:30:00.000Z',
           },
@@ -94,7 +118,7 @@ const listOrphanVisits = route({
       const [all] = await tenant.query<{ total: number }>(total, period);
       const rows = await tenant.query<OrphanRow>(page, [...period, asked.limit, asked.offset]);
       const [rest] = await tenant.query<{ visits: number }>(others, period);
-      const data = rows.map((row) => ({ ...row, last_at: row.last_at.toISOString() }));
+      const data = rows.map((row) => ({ ...row, ...named(row.short_code), last_at: row.last_at.toISOString() }));
       return listAnswer(data, all?.total ?? 0, asked, { other_visits: rest?.visits ?? 0 });
     }),
 });

@@ -12,6 +12,7 @@
 import type { PrivacyMode } from '#common/log/record.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
+import type { LongLinkSettings } from './long-link-settings.ts';
 import type { TapPageMode } from './tap-page.ts';
 
 /** An app's settings for its statistics and matching. */
@@ -27,6 +28,8 @@ export interface AppSettings {
   readonly sdk_links?: boolean;
   /** Whether its short codes are found in upper and lower case alike. Absent in older snapshots: they are not. */
   readonly codes_ignore_case?: boolean;
+  /** Null or absent: Firebase long links are not understood. */
+  readonly firebase_links?: LongLinkSettings | null;
 }
 
 /** An app as an SDK request needs it. `version` is the app's at the time of reading. */

@@ -6,6 +6,7 @@ import { UTM_FIELDS, type UtmField } from '#common/campaign-fields.ts';
 import { isObject } from '#common/json-object.ts';
 import { type PrivacyMode, privacyModes } from '#common/log/record.ts';
 import type { LinkRule } from './link-rule.ts';
+import { type LongLinkSettings, longLinkSettingsOf } from './long-link-settings.ts';
 import { type TapPageMode, tapPageModeOf } from './tap-page.ts';
 
 export interface LinkSnapshot extends Readonly<Record<UtmField, string | null>> {
@@ -54,6 +55,8 @@ export interface LinkedApp {
   readonly probabilistic_window_hours: number;
   /** Its codes are in lower case, and are found in any. */
   readonly codes_ignore_case: boolean;
+  /** Null: Firebase long links are not understood. */
+  readonly firebase_links: LongLinkSettings | null;
   /** HTML of its own for browsers; null for the page of every host. */
   readonly pages: AppPages;
 }
@@ -182,11 +185,12 @@ export function linkedAppOf(row: LinkedAppRow): LinkedApp {
 
 /** Settings that snapshots of older versions lack. */
 function optionsOf(settings: Readonly<Record<string, unknown>>) {
-  const { tap_page, probabilistic_window_hours: hours, codes_ignore_case } = settings;
+  const { tap_page, probabilistic_window_hours: hours, codes_ignore_case, firebase_links } = settings;
   return {
     tap_page: tapPageModeOf(tap_page) ?? 'off',
     probabilistic_window_hours: typeof hours === 'number' ? hours : 0,
     codes_ignore_case: codes_ignore_case === true,
+    firebase_links: longLinkSettingsOf(firebase_links),
   } as const;
 }
 

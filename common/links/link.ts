@@ -16,7 +16,8 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly other_codes: readonly string[];
   readonly path: string;
   readonly campaign: string | null;
-  readonly source: 'dashboard' | 'sdk' | 'import';
+  /** `visit`: a Firebase long link, by its first visit. */
+  readonly source: 'dashboard' | 'sdk' | 'import' | 'visit';
   readonly archived: boolean;
   readonly title: string | null;
   readonly data: Readonly<Record<string, unknown>>;
@@ -72,7 +73,12 @@ export const linkSchema = Type.Object(
     id: Type.String(),
     app_id: Type.String(),
     url: Type.String(),
-    source: Type.Union([Type.Literal('dashboard'), Type.Literal('sdk'), Type.Literal('import')]),
+    source: Type.Union([
+      Type.Literal('dashboard'),
+      Type.Literal('sdk'),
+      Type.Literal('import'),
+      Type.Literal('visit', { description: 'Made by the first visit of a Firebase long link.' }),
+    ]),
     ...linkFields,
     short_code: Type.String({
       description: 'An imported code may have up to 190 characters, also / . ~ and beyond ASCII.',

@@ -9,7 +9,9 @@ export function appleAssociation(app: LinkedApp): string | null {
   const { bundle_id, team_id } = app.ios ?? {};
   if (!bundle_id || !team_id) return null;
   const appId = `${team_id}.${bundle_id}`;
-  const components = [{ '/': '/', exclude: true }, { '/': '/*' }];
+  // A Firebase long link is at the bare host, which is not the app's otherwise.
+  const longLinks = app.firebase_links === null ? [] : [{ '/': '/', '?': { link: '?*' } }];
+  const components = [...longLinks, { '/': '/', exclude: true }, { '/': '/*' }];
   return JSON.stringify({
     applinks: { apps: [], details: [{ appIDs: [appId], components, appID: appId, paths: ['NOT /', '*'] }] },
     webcredentials: { apps: [appId] },

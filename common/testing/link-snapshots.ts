@@ -13,6 +13,7 @@ export const testApp: LinkedApp = {
   tap_page: 'off',
   probabilistic_window_hours: 6,
   codes_ignore_case: false,
+  firebase_links: null,
   pages: { not_found: null, expired: null },
 };
 

@@ -5,7 +5,9 @@ import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
-import type { LinkCache } from '#common/links/link-cache.ts';
+import type { FoundLink, LinkCache } from '#common/links/link-cache.ts';
+import { isLongLink, readLongLink } from '#common/links/long-link.ts';
+import type { LongLinks } from '#common/links/long-links.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
 import { codeOfPath, isOrdinaryCode } from '#common/links/short-code.ts';
 import { clickJson } from '#common/log/click-line.ts';
@@ -24,7 +26,8 @@ export interface LinkOpen {
 }
 
 export interface LinkOpensParts {
-  readonly cache: Pick<LinkCache, 'find'>;
+  readonly cache: Pick<LinkCache, 'find' | 'apps'>;
+  readonly longLinks: Pick<LongLinks, 'find'>;
   readonly records: RecordWriter;
   readonly clock: Clock;
   readonly addresses: AddressWriter;
@@ -32,14 +35,16 @@ export interface LinkOpensParts {
 }
 
 export class LinkOpens {
-  readonly #cache: Pick<LinkCache, 'find'>;
+  readonly #cache: LinkOpensParts['cache'];
+  readonly #longLinks: LinkOpensParts['longLinks'];
   readonly #records: RecordWriter;
   readonly #clock: Clock;
   readonly #addresses: AddressWriter;
   readonly #queryFilter: QueryFilter;
 
-  constructor({ cache, records, clock, addresses, queryFilter }: LinkOpensParts) {
+  constructor({ cache, longLinks, records, clock, addresses, queryFilter }: LinkOpensParts) {
     this.#cache = cache;
+    this.#longLinks = longLinks;
     this.#records = records;
     this.#clock = clock;
     this.#addresses = addresses;
@@ -57,12 +62,15 @@ export class LinkOpens {
     if (!URL.canParse(url)) return null;
     const { hostname, pathname, search } = new URL(url);
     const code = codeOfPath(pathname.replace(/\/$/, ''));
-    if (code === null) return null;
-    const found = await this.#cache.find(hostname, code);
+    const short = code === null ? null : await this.#cache.find(hostname, code);
+    const long =
+      short === null && hostname === asker.app.host ? await this.#longLink(hostname, pathname, search) : null;
+    if (long === 'unusable') return 'unusable';
+    const found = long === null ? short : long?.found;
     if (found === undefined)
       return unavailable('Links cannot be looked up at the moment. Send the request again later.');
     // Other paths of the app's host may be places in the app.
-    if (found === null) return hostname === asker.app.host && isOrdinaryCode(code) ? 'unusable' : null;
+    if (found === null) return code !== null && hostname === asker.app.host && isOrdinaryCode(code) ? 'unusable' : null;
     const { link, app } = found;
     const time = this.#clock();
     // An expired link still works inside the app: the app is already open, and there is no other destination.
@@ -71,7 +79,7 @@ export class LinkOpens {
       click_id: newId('clk', time),
       link_id: link.id,
       time,
-      query: this.#queryFilter.recorded(search.slice(1)),
+      query: this.#queryFilter.recorded(long?.query ?? search.slice(1)),
       link,
     };
     const json = clickJson({
@@ -93,6 +101,24 @@ export class LinkOpens {
     });
     const isKept = await this.#records.write('click', app.id, [{ id: open.click_id, json }]);
     return isKept ? open : unavailable('The opening cannot be recorded at the moment. Send the request again later.');
+  }
+
+  /** A Firebase long link, which becomes a link if it is none yet. Null if the URL is none; undefined if no store answers. */
+  async #longLink(
+    host: string,
+    path: string,
+    search: string,
+  ): Promise<{ readonly found: FoundLink; readonly query: string } | 'unusable' | null | undefined> {
+    if (!search.includes('link=')) return null;
+    const app = this.#cache.apps.get(host, this.#clock()) ?? (await this.#cache.apps.load(host));
+    if (!app) return app;
+    if (!isLongLink(app, path, search.slice(1))) return null;
+    const long = readLongLink(app, search.slice(1));
+    if ('reason' in long) return 'unusable';
+    const finding = await this.#longLinks.find(app, long, true);
+    if (finding.kind === 'found') return { found: finding.found, query: long.query };
+    const isTemporary = finding.kind === 'not_made' && ['busy', 'unavailable'].includes(finding.reason);
+    return isTemporary ? undefined : 'unusable';
   }
 }
 

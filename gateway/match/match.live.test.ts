@@ -458,3 +458,30 @@ test('an app whose sdk_links is false lets its key create no links, and do every
   expect([refused.status, refused.body.error]).toMatchObject([403, { details: { reason: 'sdk_links_off' } }]);
   expect((await edge.post('/sdk/match', app.key, iphone)).status).toBe(200);
 });
+
+test('an app that a long link opens, and one that is installed by a click on it, get the deep link as Firebase gave it', async () => {
+  const app = await edge.app({ firebase_links: { hosts: ['www.example.com'], prefixes: ['/promo'] } });
+  const link = 'https://www.example.com/p/7?color=red';
+  const long = (given: object, path = '/') =>
+    `https://${app.host}${path}?${new URLSearchParams({ ...given }).toString()}`;
+  const open = (url: string, device_id: string) =>
+    edge.post('/sdk/match', app.key, { platform: 'ios', url, device_id });
+  const opened = await open(long({ link, amv: '12', utm_source: 'print', gclid: 'Cj0' }), 'l1');
+  expect(opened.body).toMatchObject({
+    ...{ matched: true, match_type: 'url', path: '/p/7?color=red', query_params: { gclid: 'Cj0' } },
+    data: { firebase: { link, amv: '12' } },
+    link: { utm_source: 'print' },
+  });
+  // The same link at another path, in another order.
+  const again = await open(long({ utm_source: 'print', amv: '12', link }, '/promo/'), 'l2');
+  expect(again.body.link).toEqual(opened.body.link);
+  const click_id = await click({ app_id: app.app_id, link_id: opened.body.link.id });
+  const installed = await edge.post('/sdk/match', app.key, { platform: 'ios', click_id, device_id: 'l3' });
+  expect(installed.body).toMatchObject({ matched: true, data: { firebase: { link } }, path: '/p/7?color=red' });
+  for (const given of [{ link: 'https://evil.example/' }, { link, ibi: 'com.evil.app' }])
+    expect((await open(long(given), 'l4')).body).toMatchObject({ matched: false });
+  expect((await open(`https://${app.host}/?x=1`, 'l5')).body).toMatchObject({ matched: false });
+  const other = await place();
+  const foreign = await edge.post('/sdk/match', other.key, { platform: 'ios', url: long({ link }), device_id: 'l6' });
+  expect(foreign.body.matched).toBe(false);
+});

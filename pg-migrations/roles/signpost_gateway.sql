@@ -10,6 +10,8 @@ GRANT SELECT, INSERT, DELETE ON install_answers, install_names TO signpost_gatew
 GRANT UPDATE (record) ON install_answers TO signpost_gateway;
 GRANT UPDATE (install_id) ON install_names TO signpost_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON device_aliases TO signpost_gateway;
+-- Long links that open the app are made only by this function, which checks and limits them.
+GRANT EXECUTE ON FUNCTION signpost_make_long_link(text, text, text, jsonb) TO signpost_gateway;
 -- Its cleaner also deletes what is older than a year in the audit log, which it cannot read.
 GRANT EXECUTE ON FUNCTION signpost_trim_audit_log(integer) TO signpost_gateway;
 -- Within a tenant's transaction it sees only that tenant's rows, as signpost_api does; a key or a URL is looked up

@@ -19,3 +19,5 @@ BEGIN
 END $$;
 -- Visits of unknown codes are counted only by this function, which bounds them.
 GRANT EXECUTE ON FUNCTION signpost_count_orphans(text[], date[], text[], bigint[], timestamptz[], integer) TO signpost_redirector;
+-- Long links are made only by this function, which checks and limits them.
+GRANT EXECUTE ON FUNCTION signpost_make_long_link(text, text, text, jsonb) TO signpost_redirector;

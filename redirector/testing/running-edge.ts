@@ -11,6 +11,7 @@ import { Journal } from '#common/journal/journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { announceChanges, type LinkChange } from '#common/links/link-changes.ts';
 import type { LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { LongLinks } from '#common/links/long-links.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import { payloadOf, readFrame } from '#common/log/frame.ts';
@@ -169,6 +170,7 @@ export class TestEdge {
     const orphans = new OrphanVisits(db, systemClock);
     const edge = new Edge({
       orphans,
+      longLinks: new LongLinks(cache, db, systemClock),
       tokens,
       beacon,
       cache,
