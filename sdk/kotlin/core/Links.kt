@@ -35,8 +35,8 @@ internal fun evidenceOf(url: String, hosts: List<String>?): Evidence? {
     val parts = partsOf(url)
     parts.query["click_id"]?.takeIf { it.isNotEmpty() }?.let { return Evidence(clickId = it) }
     val isWeb = url.startsWith("http:", ignoreCase = true) || url.startsWith("https:", ignoreCase = true)
-    // Imported links may have any path; without hosts, the form keeps the app's other URLs back.
-    val isLink = if (hosts == null) shortPath.matches(parts.path) else parts.host in hosts && parts.path.length > 1
+    // Imported links may have any path, Firebase long links have a query instead; without hosts, the form keeps the app's other URLs back.
+    val isLink = if (hosts == null) shortPath.matches(parts.path) else parts.host in hosts && (parts.path.length > 1 || "link" in parts.query)
     return if (isWeb && isLink) Evidence(url = url) else null
 }
 

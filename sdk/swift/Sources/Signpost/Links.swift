@@ -17,6 +17,7 @@ private struct URLParts {
     var host = ""
     var path = ""
     var clickId: String?
+    var hasLink = false
 }
 
 /// Works for the schemes of apps too, and for what `URL` does not take.
@@ -30,7 +31,8 @@ private func partsOf(_ url: String) -> URLParts {
     let pairs = rest.dropFirst(beforeQuery.count + 1).split(separator: "&").map { $0.split(separator: "=", maxSplits: 1) }
     let value = pairs.first { $0.first.map(decoded) == "click_id" }.map { $0.count > 1 ? decoded($0[1]) : "" }
     let clickId = value.flatMap { $0.isEmpty ? nil : $0 }
-    return URLParts(scheme: url[..<colon.lowerBound].lowercased(), host: host, path: String(beforeQuery.dropFirst(authority.count)), clickId: clickId)
+    let hasLink = pairs.contains { $0.first.map(decoded) == "link" }
+    return URLParts(scheme: url[..<colon.lowerBound].lowercased(), host: host, path: String(beforeQuery.dropFirst(authority.count)), clickId: clickId, hasLink: hasLink)
 }
 
 private func decoded(_ text: Substring) -> String {
@@ -43,8 +45,8 @@ func evidenceOf(_ url: String, hosts: [String]?) -> Evidence? {
     let parts = partsOf(url)
     if let clickId = parts.clickId { return Evidence(clickId: clickId) }
     let isWeb = parts.scheme == "http" || parts.scheme == "https"
-    // Imported links may have any path; without hosts, the form keeps the app's other URLs back.
-    let isLink = hosts.map { $0.contains(parts.host) && parts.path.count > 1 }
+    // Imported links may have any path, Firebase long links have a query instead; without hosts, the form keeps the app's other URLs back.
+    let isLink = hosts.map { $0.contains(parts.host) && (parts.path.count > 1 || parts.hasLink) }
         ?? (parts.path.range(of: "^/[A-Za-z0-9_-]{3,64}/?$", options: .regularExpression) != nil)
     return isWeb && isLink ? Evidence(url: url) : nil
 }
