@@ -125,6 +125,24 @@ test('a click is in the overview within 2 seconds', async () => {
   expect(Date.now() - startedMs).toBeLessThan(whenQuiet(2_000));
 });
 
+test('visits of a Firebase long link are figures of the link that the first of them makes', async () => {
+  const deepLink = 'https://www.example.com/p/7';
+  const settings = { firebase_links: { hosts: ['www.example.com'] } };
+  expect((await call(`/apps/${app.id}`, { method: 'PATCH', body: { settings } })).status).toBe(200);
+  const userAgent = userAgents.find((one) => one.platform === 'desktop')?.user_agent ?? '';
+  const path = `/?apn=&link=${encodeURIComponent(deepLink)}`;
+  const visit = async () =>
+    (await stack.redirector(path, { headers: { host: app.host, 'user-agent': userAgent } })).headers['location'];
+  // Until its redirector knows of the setting, the bare host leads to the app's fallback.
+  await expect.poll(visit).toBe(deepLink);
+  const { data } = (await call(`/links?app_id=${app.id}&limit=100`)).json<{ data: { id: string; source: string }[] }>();
+  const [link, ...others] = data.filter(({ source }) => source === 'visit');
+  expect([link?.id, others.length]).toEqual([expect.any(String), 0]);
+  const more = await Promise.all([visit(), visit(), visit()]);
+  expect(more).toEqual([deepLink, deepLink, deepLink]);
+  await settled(link?.id ?? '', 4, 0);
+});
+
 testCostlyCases(
   ['clickhouse', 'ingest', 'nats', 'publisher', 'postgres', 'redis'],
   2,
