@@ -8,7 +8,8 @@
  * A web destination gets the visitor's query parameters and the link's utm fields. The destination's own parameters stay as
  * written, except utm_…, which the visitor's override; the link's utm fields fill in missing ones.
  * A store page gets neither, except Play, whose referrer carries the click id and the utm fields to the installed app.
- * A destination is never taken from the query. The result is written by the URL parser, so it is ASCII
+ * A destination is never taken from the query; that of a Firebase long link is of the link it stands for, on a host that the app allows
+ * (common/links/long-link.ts). The result is written by the URL parser, so it is ASCII
  * without control characters.
  */
 import { UTM_FIELDS, type UtmTexts, utmFrom } from '#common/campaign-fields.ts';
