@@ -51,6 +51,7 @@ const everything = {
     tap_page: 'mobile',
     sdk_links: false,
     codes_ignore_case: true,
+    firebase_links: { hosts: ['www.example.com'], prefixes: ['/promo'] },
   },
 };
 
