@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { testApp } from '#common/testing/link-snapshots.ts';
 import type { LinkedApp } from './link-snapshot.ts';
@@ -96,9 +97,14 @@ test('a link that leads elsewhere, or names another app, is refused with its rea
     [{ link: 'https://example.com/' }, 'foreign_host', 'example.com'],
     [{ link: 'https://www.example.com./' }, 'foreign_host', 'www.example.com.'],
     [{ link: 'https://www.ex\u0430mple.com/' }, 'foreign_host', 'www.xn--exmple-4nf.com'],
-    ...['afl', 'ifl', 'ipfl', 'ofl'].map((name): [Record<string, string>, string, string] => [
-      ...[{ link: page, [name]: 'https://evil.example/' }, 'foreign_host', 'evil.example'],
-    ] as [Record<string, string>, string, string]),
+    ...['afl', 'ifl', 'ipfl', 'ofl'].map(
+      (name): [Record<string, string>, string, string] =>
+        [...[{ link: page, [name]: 'https://evil.example/' }, 'foreign_host', 'evil.example']] as [
+          Record<string, string>,
+          string,
+          string,
+        ],
+    ),
     [{ link: page, ofl: 'intent://x' }, 'bad_url', 'ofl'],
     [{ link: page, apn: 'com.evil.app' }, 'foreign_app', 'apn com.evil.app'],
     [{ link: page, ibi: 'com.evil.app' }, 'foreign_app', 'ibi com.evil.app'],
@@ -119,4 +125,51 @@ test('the name under which a refused visit is counted is read back, and is no co
   expect(refusedOfVisitName(refusedVisitName(refused))).toEqual(refused);
   expect(refusedVisitName({ reason: 'foreign_host', detail: 'x'.repeat(500) }).length).toBeLessThanOrEqual(190);
   expect(refusedOfVisitName('summer')).toBeUndefined();
+});
+
+test('whatever the query says, every destination is an https URL on a host that the app allows', () => {
+  const names = ['link', 'afl', 'ifl', 'ipfl', 'ofl'];
+  const pieces = [
+    'https:',
+    'http:',
+    '//',
+    '/',
+    '\\\\',
+    '@',
+    ':',
+    '.',
+    'www.example.com',
+    'evil.example',
+    '%2f',
+    '%40',
+    '?',
+    '#',
+    '\t',
+    '\0',
+  ];
+  const text = fc.array(fc.oneof(fc.constantFrom(...pieces), fc.string({ maxLength: 3 })), { maxLength: 8 });
+  const good = fc.constant([page]);
+  const given = fc.array(fc.tuple(fc.constantFrom(...names), fc.oneof(good, text)), { maxLength: 6 });
+  let followed = 0;
+  fc.assert(
+    fc.property(given, (parameters) => {
+      const query = new URLSearchParams(parameters.map(([name, parts]) => [name, parts.join('')])).toString();
+      const long = readLongLink(app, query);
+      if ('reason' in long) return;
+      followed++;
+      const { ios_url, android_url, fallback_url } = long.fields;
+      for (const url of [ios_url, android_url, fallback_url, long.ipad_url]) {
+        if (url === null) continue;
+        const { protocol, hostname, username, href } = new URL(url);
+        expect([protocol, hostname, username, href]).toEqual([
+          'https:',
+          expect.stringMatching(/^(www|m)\.example\.com$/),
+          '',
+          url,
+        ]);
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+  expect(followed).toBeGreaterThan(10);
 });
