@@ -4,7 +4,7 @@ import { type LinkedAppRow, linkedAppColumns, linkedAppOf } from '#common/links/
 import { readLongLink } from '#common/links/long-link.ts';
 import { LongLinks, longLinkLimits } from '#common/links/long-links.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
+import { postgresForTest, redisForTest, type TestPostgres, type TestServer } from '#testing/servers.ts';
 import { Rows, TestEdge } from './testing/running-edge.ts';
 
 const host = 'go.localhost';
@@ -21,7 +21,7 @@ const ids = {
   android: { package_name: 'com.example.shop' },
 };
 
-let database: TestDatabase;
+let database: TestPostgres;
 let redis: TestServer;
 let rows: Rows;
 let edges: TestEdge[];

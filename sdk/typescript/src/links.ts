@@ -15,7 +15,9 @@ export function evidenceOf(url: string, hosts: readonly string[] | undefined): E
   const click_id = query.get('click_id');
   if (click_id) return { click_id };
   // Imported links may have any path; those that Signpost makes have one segment. Firebase long links have a query instead.
-  const isLink = hosts ? (path.length > 1 || query.has('link')) && hosts.includes(host) : /^\/[\w-]{3,64}\/?$/.test(path);
+  const isLink = hosts
+    ? (path.length > 1 || query.has('link')) && hosts.includes(host)
+    : /^\/[\w-]{3,64}\/?$/.test(path);
   return isLink && /^https?:/i.test(url) ? { url } : null;
 }
 
