@@ -10,7 +10,7 @@ import { freePort } from '#deploy/local/ports.ts';
 test('while NATS is unreachable, ingest stays up, says what it waits for, and stops when asked', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ingest-start-'));
   const [port, unused] = [await freePort(), await freePort()];
-  const child = spawn(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'main.ts')], {
+  const child = spawn(process.execPath, ['dist/ingest/main.js'], {
     env: childEnvironment({
       DATA_DIR: folder,
       METRICS_PORT: String(port),

@@ -35,7 +35,7 @@ afterAll(async () => {
 });
 
 async function start(instance: string): Promise<ChildProcess> {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'redirector/main.ts'], {
+  const child = spawn(process.execPath, ['dist/redirector/main.js'], {
     env: childEnvironment({
       DATA_DIR: folder,
       INSTANCE: instance,

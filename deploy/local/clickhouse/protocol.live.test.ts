@@ -294,14 +294,14 @@ test('long queries delay neither /ping nor inserts', async () => {
 });
 
 test('a second server on the same folder refuses to start', async () => {
-  const args = ['--import', 'tsx', join(import.meta.dirname, 'main.ts'), join(folder, 'store'), '0'];
+  const args = [builtClickHouse(), join(folder, 'store'), '0'];
   const second = spawnSync(process.execPath, args, { encoding: 'utf8' });
   expect(second.status).toBe(1);
   expect(second.stderr).toMatch(/another process may be using it/);
 });
 
 test('an address that others can reach is refused', async () => {
-  const args = ['--import', 'tsx', join(import.meta.dirname, 'main.ts'), join(folder, 'elsewhere'), '0', '0.0.0.0'];
+  const args = [builtClickHouse(), join(folder, 'elsewhere'), '0', '0.0.0.0'];
   expect(spawnSync(process.execPath, args, { encoding: 'utf8' }).stderr).toMatch(/loopback only/);
 });
 
