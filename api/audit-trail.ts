@@ -16,9 +16,9 @@ const FIELDS_MAX = 50;
 const TEXT_MAX = 200;
 
 const insertion = `
-  INSERT INTO audit_log (organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id)
+  INSERT INTO audit_log (organization_id, at, actor_id, actor_name, action, target_id, target_ids, fields, address, request_id)
   SELECT o.id, $2, $3, coalesce((SELECT email FROM users WHERE id = $3), (SELECT name FROM server_keys WHERE id = $3), ''),
-         $4, $5, $6, $7, $8 FROM unnest($1::text[]) AS o (id)`;
+         $4, $5, $6, $7, $8, $9 FROM unnest($1::text[]) AS o (id)`;
 
 export function auditTrail(db: Postgres, clock: Clock): Trail {
   return async (operationId, request, answer) => {
@@ -34,28 +34,39 @@ export function auditTrail(db: Postgres, clock: Clock): Trail {
     const named = [body.organization_id, query.organization_id, result.organization_id];
     const known = changed?.organization_id ?? named.find((one) => typeof one === 'string');
     const ids = [params.id, result.id, params.app_id, body.app_id].filter((one) => typeof one === 'string');
+    const note = (organizations: readonly string[], target: string, targets: readonly string[] | null) =>
+      db.execute(
+        insertion,
+        [
+          organizations,
+          new Date(clock()),
+          actor,
+          operationId,
+          target.slice(0, TEXT_MAX),
+          targets,
+          fieldsOf(body),
+          request.ip,
+          request.id,
+        ],
+        'audit_log',
+      );
+    if (changed?.targets !== undefined && changed.targets.size > 0) {
+      for (const [organization, targets] of changed.targets) await note([organization], '', targets);
+      return;
+    }
     const organizations =
       typeof known === 'string'
         ? [known]
         : caller === null
           ? await organizationsOfUser(db, actor)
           : await organizationsFor(db, caller, ids);
-    const target = changed?.target_id ?? ids[0] ?? '';
-    await db.execute(
-      insertion,
-      [
-        organizations,
-        new Date(clock()),
-        actor,
-        operationId,
-        target.slice(0, TEXT_MAX),
-        Object.keys(body).slice(0, FIELDS_MAX),
-        request.ip,
-        request.id,
-      ],
-      'audit_log',
-    );
+    await note(organizations, changed?.target_id ?? ids[0] ?? '', null);
   };
+}
+
+/** Changes of many links are an object of their own, whose fields say more than its name. */
+function fieldsOf({ changes, ...body }: Readonly<Record<string, unknown>>): string[] {
+  return [...Object.keys(body), ...Object.keys(isObject(changes) ? changes : {})].slice(0, FIELDS_MAX);
 }
 
 /** The organization of the app or link; without one, a change can concern each of the caller's. */

@@ -671,11 +671,13 @@ test('a link’s page shows owners what was changed, and lists of links, apps, m
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   const id = shop.linkIds[6] ?? '';
   await owner.call('PATCH', `/links/${id}`, { title: 'Loyalty programme', campaign: 'newsletter' });
+  await owner.call('PATCH', '/links/bulk', { ids: [id, shop.linkIds[7]], changes: { add_tags: ['seen'] } });
   await page.goto(`${stage.origin}/links/${id}`);
   const history = page.getByRole('region', { name: 'History' });
-  await expect.poll(() => history.getByRole('row').count()).toBe(3);
-  expect(await history.getByRole('row').nth(1).textContent()).toMatch(/changedtitlecampaign$/);
-  expect(await history.getByRole('row').nth(2).textContent()).toMatch(/created/);
+  await expect.poll(() => history.getByRole('row').count()).toBe(4);
+  expect(await history.getByRole('row').nth(1).textContent()).toMatch(/changed with othersidsadd_tags$/);
+  expect(await history.getByRole('row').nth(2).textContent()).toMatch(/changedtitlecampaign$/);
+  expect(await history.getByRole('row').nth(3).textContent()).toMatch(/created/);
   const saved = async (path: string, name: string) => {
     await page.goto(`${stage.origin}${path}`);
     const waits = page.waitForEvent('download');
@@ -689,6 +691,14 @@ test('a link’s page shows owners what was changed, and lists of links, apps, m
   expect((await saved('/apps', 'Apps')).map((line) => line.split(',')[0]).sort()).toContain('Travel guide');
   expect((await saved('/members', 'Members')).some((line) => line.includes(owner.email))).toBe(true);
   expect((await saved('/debugger?outcome=low_confidence', 'Matches'))[1]).toMatch(/,low_confidence,/);
+  const costs = await saved('/integrations/costs', 'Costs');
+  expect(costs[0]).toBe('\ufeffday,campaign,amount,currency,organization_id');
+  expect(costs.some((line) => line.includes(',influencers,412.5'))).toBe(true);
+  const report = await saved(`/integrations/imports/${shop.importId}`, 'Row by row');
+  expect(report.map((line) => line.split(',')[2])).toEqual(
+    expect.arrayContaining(['outcome', 'new', 'unsupported', 'conflict']),
+  );
+  expect(report).toHaveLength(10);
   expect(faults).toEqual([]);
   await browser.close();
   const member = await stage.loggedIn(await stage.person('member', owner.organization_id));
@@ -696,6 +706,43 @@ test('a link’s page shows owners what was changed, and lists of links, apps, m
   await member.page.getByText('Android phone').waitFor();
   expect(await member.page.getByRole('region', { name: 'History' }).count()).toBe(0);
   await member.context.close();
+});
+
+test('codes that no link has are listed with their visits, and the missing link is made from one', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const app = (await person.call('POST', '/apps', { name: 'Misprinted' })).body;
+  await stage.api.db.execute(
+    `INSERT INTO orphan_visits (organization_id, app_id, day, short_code, visits, last_at)
+     SELECT $1, $2, CURRENT_DATE, code, visits, now() FROM (VALUES ('sumer', 120), ('=cmd', 3), ('', 40)) AS v (code, visits)`,
+    [person.organization_id, app.id],
+  );
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await nav(page, 'Links').click();
+  await page.getByRole('link', { name: 'Unknown codes' }).click();
+  await page.getByText('not listed one by one: 40').waitFor();
+  const waits = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save Unknown codes as CSV' }).click();
+  const lines = readFileSync(await (await waits).path(), 'utf8').split('\r\n');
+  expect(lines[1]).toMatch(/,sumer,120,/);
+  expect(lines[2]).toMatch(/,'=cmd,3,/);
+  await page.getByRole('button', { name: `Create link: ${app.host}/sumer` }).click();
+  const drawer = page.getByRole('dialog');
+  expect(await drawer.getByLabel('Short code').inputValue()).toBe('sumer');
+  await drawer.getByLabel('Destination').fill('https://www.example.com/summer');
+  await drawer.getByRole('button', { name: 'Create link' }).click();
+  await drawer.getByRole('img', { name: 'QR code' }).waitFor();
+  const [link] = (await person.call('GET', '/links')).body.data;
+  expect(link).toMatchObject({ short_code: 'sumer', app_id: app.id });
+  expect(faults).toEqual([]);
+  await browser.close();
+  const viewer = await stage.loggedIn(await stage.person('viewer', person.organization_id));
+  await viewer.page.goto(`${stage.origin}/links/unknown`);
+  await viewer.page.getByText('/sumer').waitFor();
+  expect(await viewer.page.getByRole('button', { name: /^Create/ }).count()).toBe(0);
+  await viewer.context.close();
 });
 
 test('a view is saved with its filters and opened again, and the cost of a campaign is entered and removed', {

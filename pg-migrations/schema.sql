@@ -157,6 +157,7 @@ CREATE TABLE public.audit_log (
   fields text[] NOT NULL,
   address text NOT NULL,
   request_id text NOT NULL,
+  target_ids text[],
   CONSTRAINT audit_log_pkey PRIMARY KEY (id)
 );
 
@@ -746,6 +747,8 @@ CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE ((dele
 CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
 
 CREATE INDEX audit_log_organization ON public.audit_log USING btree (organization_id, id);
+
+CREATE INDEX audit_log_targets ON public.audit_log USING gin (target_ids) WHERE (target_ids IS NOT NULL);
 
 CREATE INDEX audit_log_time ON public.audit_log USING btree (at);
 

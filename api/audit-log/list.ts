@@ -20,7 +20,8 @@ interface Row {
 }
 
 const from = `FROM audit_log WHERE organization_id = ANY ($1) AND ($2::text IS NULL OR actor_id = $2)
-  AND ($3::text[] IS NULL OR action = ANY ($3)) AND ($4::text IS NULL OR target_id = $4)
+  AND ($3::text[] IS NULL OR action = ANY ($3)) AND ($4::text IS NULL OR target_id = $4 OR id IN (
+    SELECT id FROM audit_log WHERE organization_id = ANY ($1) AND target_ids @> ARRAY[$4]))
   AND ($5::timestamptz IS NULL OR at >= $5) AND ($6::timestamptz IS NULL OR at < $6)`;
 const columns = 'id, organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id';
 const page = `SELECT ${columns} ${from} ORDER BY id DESC LIMIT $7 OFFSET $8`;
@@ -60,7 +61,9 @@ const listAuditLog = route({
           description: 'An operationId of this description, or several, separated by commas.',
         }),
       ),
-      target_id: Type.Optional(Type.String({ maxLength: 200 })),
+      target_id: Type.Optional(
+        Type.String({ maxLength: 200, description: 'What was changed, also as one of many links of a request.' }),
+      ),
       start: Type.Optional(Type.String({ format: 'date-time', description: 'The earliest change.' })),
       end: Type.Optional(Type.String({ format: 'date-time', description: 'Changes before this time.' })),
     },

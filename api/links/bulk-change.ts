@@ -11,6 +11,7 @@ import { linkFaults, linkFieldNames, sharedChangesBody, storedValue, TAGS_MAX } 
 import { isStorableTime } from '#common/storable-time.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
+import { changedLinks } from './changed-links.ts';
 import { matchingIds } from './selection.ts';
 
 const IDS_MAX = 1_000;
@@ -137,7 +138,11 @@ export const bulkUpdateLinks = route({
     );
     if (done instanceof Rejection) return done;
     await deliverChanges();
-    return { status: 200, body: { updated: done.changed, failed: done.failed } };
+    return {
+      status: 200,
+      body: { updated: done.changed.length, failed: done.failed },
+      changed: changedLinks(done.changed),
+    };
   },
 });
 
@@ -168,12 +173,21 @@ export const bulkDeleteLinks = route({
     const done = await changeLinks({ db, tenancy, clock }, caller, body, change);
     if (done instanceof Rejection) return done;
     await deliverChanges();
-    return { status: 200, body: { deleted: done.changed, failed: done.failed } };
+    return {
+      status: 200,
+      body: { deleted: done.changed.length, failed: done.failed },
+      changed: changedLinks(done.changed),
+    };
   },
 });
 
+interface ChangedLink {
+  readonly id: string;
+  readonly organization_id: string;
+}
+
 interface Changed {
-  readonly changed: number;
+  readonly changed: readonly ChangedLink[];
   readonly failed: readonly { readonly id: string; readonly error: unknown }[];
 }
 
@@ -207,9 +221,9 @@ async function changeLinks(
     const wanted = ids ?? (await idsOf(tenant, filter ?? {}));
     if (wanted instanceof Rejection) return wanted;
     const locked = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
-    const changed = await tenant.query<{ id: string }>(
+    const changed = await tenant.query<ChangedLink>(
       `UPDATE links SET updated_at = $3${assignments}
-        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id`,
+        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id`,
       [locked, new Date(clock()), ...values],
     );
     const [known, done] = [new Set(locked), new Set(changed.map(({ id }) => id))];
@@ -217,7 +231,7 @@ async function changeLinks(
       ...(ids ?? []).filter((id) => !known.has(id)).map((id) => ({ id, ...missing.body })),
       ...locked.filter((id) => !done.has(id)).map((id) => ({ id, ...tooManyTags.body })),
     ];
-    return { changed: done.size, failed };
+    return { changed, failed };
   });
 }
 

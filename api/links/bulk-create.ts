@@ -10,6 +10,7 @@ import type { LinkOwner } from '#common/links/link-creation.ts';
 import { type NewLink, newLinkBody, newLinkFaults } from '#common/links/link-fields.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import { ItemErrorSchema } from './bulk-change.ts';
+import { changedLinks } from './changed-links.ts';
 import { storable } from './create.ts';
 import { type BatchItem, createLinks } from './link-batch.ts';
 
@@ -89,7 +90,11 @@ export const bulkCreateLinks = route({
         ? { index, status: 'failed', ...outcome.body }
         : { index, status: 'created', link: linkAnswer(outcome, deps.shortUrl) };
     });
-    return { status: 200, body: { created: rows.length, failed: results.length - rows.length, results } };
+    return {
+      status: 200,
+      body: { created: rows.length, failed: results.length - rows.length, results },
+      changed: changedLinks(rows),
+    };
   },
 });
 

@@ -213,6 +213,32 @@ test('the audit log says who changed what, when and from where, to owners only, 
   expect([refused.status, await of(`actor_id=${member.user_id}&action=updateMember`)]).toEqual([403, []]);
 });
 
+test('the history of a link has what was done to many links at once, in the organization of the links only', async () => {
+  const boss = await api.member();
+  const other = await api.member();
+  await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'owner')`, [
+    boss.user_id,
+    other.organization_id,
+  ]);
+  const app = (await boss.call('POST', '/apps', { name: 'Many', organization_id: boss.organization_id })).body;
+  const links = ['/a', '/b', '/c'].map((path) => ({ app_id: app.id, path }));
+  const { results } = (await boss.call('POST', '/links/bulk', { links })).body;
+  const [first, second, third] = results.map(({ link }: { link: { id: string } }) => link.id);
+  await boss.call('PATCH', '/links/bulk', { ids: [first, second, 'lnk_unknown'], changes: { archived: true } });
+  await boss.call('DELETE', '/links/bulk', { filter: { app_id: app.id, archived: true } });
+  const actions = async (id: string, by = boss) =>
+    (await by.call('GET', `/audit-log?target_id=${id}`)).body.data.map(({ action }: { action: string }) => action);
+  expect(await actions(first)).toEqual(['bulkDeleteLinks', 'bulkUpdateLinks', 'bulkCreateLinks']);
+  expect(await actions(third)).toEqual(['bulkCreateLinks']);
+  expect(await actions('lnk_unknown')).toEqual([]);
+  expect(await actions(second, other)).toEqual([]);
+  const all = async (by: Member) => (await by.call('GET', '/audit-log?action=bulkUpdateLinks')).body.data;
+  expect(await all(other)).toEqual([]);
+  expect(await all(boss)).toEqual([
+    expect.objectContaining({ organization_id: boss.organization_id, target_id: '', fields: ['ids', 'archived'] }),
+  ]);
+});
+
 test('the audit log is filtered by several actions and by time', async () => {
   const boss = await api.member();
   const app = (await boss.call('POST', '/apps', { name: 'Filtered' })).body;

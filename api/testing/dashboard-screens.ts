@@ -115,6 +115,14 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'unknown-codes',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links/unknown`);
+        await page.getByText('/newsleter').waitFor();
+      },
+    },
+    {
       name: 'bulk',
       isLong: false,
       open: async (page, origin) => {

@@ -187,6 +187,12 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   ]);
   const webhookId = await openWebhooks(api, owner);
   const postbackId = await openPostbacks(api, owner);
+  await api.db.execute(
+    `INSERT INTO orphan_visits (organization_id, app_id, day, short_code, visits, last_at)
+     SELECT $1, $2, CURRENT_DATE, code, visits, now() - visits * interval '1 minute'
+       FROM (VALUES ('spring-sale', 214), ('newsleter', 87), ('app', 31), ('xmas-2019', 4), ('', 12)) AS v (code, visits)`,
+    [owner.organization_id, app.body.id],
+  );
   const share = async (more: object) =>
     (await owner.call('POST', '/shared-pages', { link_id: linkIds[0], ...more })).body.token;
   const sharedToken = await share({ expires_at: new Date(Date.now() + 30 * DAY_MS).toISOString() });

@@ -46,7 +46,12 @@ export type Answer =
       readonly body: unknown;
       readonly headers?: Readonly<Record<string, string>>;
       /** For the audit log, where the request does not say it. Not sent. */
-      readonly changed?: { readonly organization_id?: string; readonly target_id?: string };
+      readonly changed?: {
+        readonly organization_id?: string;
+        readonly target_id?: string;
+        /** Of a request that changed several: their ids, by organization. */
+        readonly targets?: ReadonlyMap<string, readonly string[]>;
+      };
     }
   | {
       readonly status: number;

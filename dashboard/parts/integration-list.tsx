@@ -19,6 +19,8 @@ export function useListPart(): { readonly limit: number; readonly offset: number
 
 interface IntegrationListProps<Row> {
   readonly create: string;
+  /** Saves the list as a file. */
+  readonly csv?: ReactNode;
   readonly about: string;
   readonly empty: { readonly title: string; readonly text: string };
   readonly found: UseQueryResult<{
@@ -29,7 +31,7 @@ interface IntegrationListProps<Row> {
   readonly form: (onClose: () => void) => ReactNode;
 }
 
-export function IntegrationList<Row>({ create, about, empty, found, table, form }: IntegrationListProps<Row>) {
+export function IntegrationList<Row>({ create, csv, about, empty, found, table, form }: IntegrationListProps<Row>) {
   const { get, set } = useAddress();
   const canWrite = useCanWrite();
   const rows = found.data?.data ?? [];
@@ -37,6 +39,7 @@ export function IntegrationList<Row>({ create, about, empty, found, table, form 
     <div>
       <div className="head">
         <h1>{t('nav.integrations')}</h1>
+        {rows.length > 0 ? csv : null}
         {canWrite ? (
           <button type="button" className="primary push" onClick={() => set({ new: '1' })}>
             <Icon name="plus" />

@@ -55,7 +55,7 @@ interface Page<Row> {
   readonly pagination: { readonly has_more: boolean };
 }
 
-function ListCsv<Row>(props: {
+export function ListCsv<Row>(props: {
   readonly name: string;
   readonly title: string;
   readonly columns: readonly Column<Row>[];

@@ -2,6 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, ApiFailure, call } from '#dashboard/api.ts';
+import type { Column } from '#dashboard/csv.ts';
 import { date, money } from '#dashboard/format.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
@@ -9,10 +10,19 @@ import { Failure, failureText, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
 import { IntegrationList, useListPart } from '#dashboard/parts/integration-list.tsx';
+import { ListCsv } from '#dashboard/parts/list-csv.tsx';
 import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { t } from '#dashboard/texts/text.ts';
 
 type Cost = Answer<'GET /costs'>['data'][number];
+
+const columns: readonly Column<Cost>[] = [
+  ['day', (cost) => cost.day],
+  ['campaign', (cost) => cost.campaign],
+  ['amount', (cost) => cost.amount],
+  ['currency', (cost) => cost.currency],
+  ['organization_id', (cost) => cost.organization_id],
+];
 
 export function Costs() {
   const query = useListPart();
@@ -20,6 +30,14 @@ export function Costs() {
   return (
     <IntegrationList
       create={t('costs.new')}
+      csv={
+        <ListCsv
+          name="costs"
+          title={t('costs.title')}
+          columns={columns}
+          load={(page) => call('GET /costs', { query: page })}
+        />
+      }
       about={t('costs.text')}
       empty={{ title: t('costs.none'), text: t('costs.none_text') }}
       found={costs}

@@ -1,8 +1,10 @@
 /** The report of an import by row, with what prevents each. */
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { Link } from 'wouter';
 import { type Answer, call } from '#dashboard/api.ts';
+import type { Column } from '#dashboard/csv.ts';
+import { CsvButton } from '#dashboard/parts/csv-button.tsx';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
@@ -12,9 +14,21 @@ import { t } from '#dashboard/texts/text.ts';
 type Row = Answer<'GET /imports/{import_id}/rows'>['data'][number];
 
 const pageSize = 100;
+/** Rows of one file: 100 requests at most. */
+const csvRowsMax = 10_000;
 const outcomes = ['new', 'same', 'conflict', 'unsupported'] as const;
 type Outcome = (typeof outcomes)[number];
 const tones: Readonly<Record<Outcome, string>> = { new: 'good', same: '', conflict: 'warn', unsupported: 'bad' };
+
+const columns: readonly Column<Row>[] = [
+  ['line', (row) => row.line],
+  ['codes', (row) => row.codes.join(', ')],
+  ['outcome', (row) => row.outcome],
+  ['field', (row) => row.field ?? ''],
+  ['message', (row) => row.message ?? ''],
+  ['result', (row) => row.result ?? ''],
+  ['link_id', (row) => row.link_id ?? ''],
+];
 
 export function ImportRows({ id, state }: Pick<Import, 'id' | 'state'>) {
   const [outcome, setOutcome] = useState<Outcome | ''>('');
@@ -33,7 +47,8 @@ export function ImportRows({ id, state }: Pick<Import, 'id' | 'state'>) {
     <section className="card">
       <header>
         <h2>{t('imports.by_row')}</h2>
-        <span className="push">
+        <span className="row push">
+          {list.length > 0 ? <RowsCsv id={id} outcome={outcome} /> : null}
           <Choice
             label={t('hooks.outcome')}
             isLabelHidden
@@ -63,6 +78,28 @@ export function ImportRows({ id, state }: Pick<Import, 'id' | 'state'>) {
         </div>
       ) : null}
     </section>
+  );
+}
+
+/** Of the outcome that is shown. This list has a cursor in place of an offset. */
+function RowsCsv({ id, outcome }: { readonly id: string; readonly outcome: Outcome | '' }) {
+  const cursor = useRef('');
+  const load = async (limit: number, offset: number) => {
+    const { data, next_cursor } = await call('GET /imports/{import_id}/rows', {
+      params: { import_id: id },
+      query: { limit, cursor: offset === 0 ? '' : cursor.current, ...(outcome === '' ? {} : { outcome }) },
+    });
+    cursor.current = next_cursor ?? '';
+    return { rows: data, hasMore: next_cursor !== null };
+  };
+  return (
+    <CsvButton
+      name="import"
+      label={t('export.list', { name: t('imports.by_row') })}
+      columns={columns}
+      rowsMax={csvRowsMax}
+      load={load}
+    />
   );
 }
 

@@ -22,13 +22,15 @@ interface LinkFormProps {
   /** Null: a new one. */
   readonly link: Link | null;
   readonly appId?: string | undefined;
+  /** Of a new one, to begin with. */
+  readonly code?: string;
   readonly onClose: () => void;
 }
 
-export function LinkForm({ link, appId, onClose }: LinkFormProps) {
+export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
   const apps = useApps().data?.data ?? [];
   const [before] = useState(() => draftOf(link));
-  const [draft, setDraft] = useState(before);
+  const [draft, setDraft] = useState(code === undefined ? before : { ...before, short_code: code });
   const [rulesBefore] = useState(() => (link?.rules ?? []).map(ruleDraftOf));
   const [rules, setRules] = useState<readonly RuleDraft[]>(rulesBefore);
   const [password, setPassword] = useState<PasswordDraft>({ text: '', isRemoved: false });

@@ -10,6 +10,7 @@ import { AppChoice } from '#dashboard/parts/app-choice.tsx';
 import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
+import { LinkTabs } from '#dashboard/parts/link-tabs.tsx';
 import { LinksCsv } from '#dashboard/parts/list-csv.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { Chip } from '#dashboard/parts/period-bar.tsx';
@@ -82,6 +83,7 @@ export function Links() {
           ) : null}
         </div>
       </div>
+      <LinkTabs />
       {links.isError && !links.data ? <Failure error={links.error} retry={() => void links.refetch()} /> : null}
       <Chips />
       {canWrite && links.data ? (

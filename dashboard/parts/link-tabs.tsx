@@ -1,0 +1,21 @@
+import { Link, useLocation } from 'wouter';
+import { type TextKey, t } from '#dashboard/texts/text.ts';
+
+const places: readonly (readonly [path: string, text: TextKey])[] = [
+  ['/links', 'nav.links'],
+  ['/links/unknown', 'orphans.title'],
+];
+
+/** The links, and the codes that should perhaps be some. */
+export function LinkTabs() {
+  const [path] = useLocation();
+  return (
+    <nav className="subnav" aria-label={t('nav.links')}>
+      {places.map(([to, text]) => (
+        <Link key={to} href={to} aria-current={path === to ? 'page' : undefined}>
+          {t(text)}
+        </Link>
+      ))}
+    </nav>
+  );
+}
