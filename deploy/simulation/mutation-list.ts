@@ -160,12 +160,6 @@ export const mutations: readonly Mutation[] = [
   {
     without: 'reading clicks again that Redis has lost',
     file: 'ingest/attribution/recent-clicks-feed.ts',
-    from: 'if (this.#isStopped || saved !== null) return;',
-    to: 'return;',
-  },
-  {
-    without: 'going back to the position under another begin',
-    file: 'ingest/attribution/recent-clicks-feed.ts',
     from: 'stored[0] === this.#begin) return;',
     to: 'this.#begin > 0) return;',
   },
