@@ -11,6 +11,7 @@ import type { Postgres } from '#common/stores/postgres.ts';
 import type { Tenancy, TenantScope } from '#common/stores/tenancy.ts';
 import type { AnalyticsParts } from './analytics/deps.ts';
 import type { Interval } from './analytics/period.ts';
+import type { AssociationChecks } from './apps/association-checks.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
 import type { LiveFeed } from './live/live-feed.ts';
@@ -77,6 +78,7 @@ export interface ApiDeps {
   readonly wakeImports: () => void;
   readonly mail: MailParts;
   readonly hosts: HostRules;
+  readonly associationChecks: Pick<AssociationChecks, 'check'>;
   readonly shortUrl: ShortUrl;
   /** Without a slash at its end. */
   readonly dashboardUrl: string;

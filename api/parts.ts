@@ -19,6 +19,7 @@ import { asOfFrom } from './analytics/as-of.ts';
 import { auditsFrom } from './analytics/audit-turns.ts';
 import { analyticsParts } from './analytics/deps.ts';
 import { exchangeRatesFrom } from './analytics/exchange-rates.ts';
+import { associationChecksWith } from './apps/association-checks.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
 import { auditTrail } from './audit-trail.ts';
@@ -120,6 +121,7 @@ export function apiParts(
     wakeImports: () => imports.wake(),
     mail: { isConfigured: send !== null, encryption, wake: () => mailer.wake() },
     hosts: hostRules(config),
+    associationChecks: associationChecksWith(config, limiter),
     shortUrl: shortUrlWith(config),
     dashboardUrl: aboutApi(config).serverUrl.replace(/\/v1$/, ''),
     sharedPages: new SharedPageVisits(limiter, secrets, new PasswordCheck(visitorPasswords)),

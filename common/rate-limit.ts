@@ -146,10 +146,17 @@ export class RateLimiter {
     return this.#charge(limitClass, { subject, factor: 1 });
   }
 
-  async #charge(limitClass: LimitClass, { subject, factor }: ChargedNetwork): Promise<Charge> {
+  /** Charges one request to a limit of its own, beside its class. */
+  chargeApart(name: string, subject: string, limit: number): Promise<Charge> {
+    return this.#count(`limit:${name}:${subject}`, limit, false);
+  }
+
+  #charge(limitClass: LimitClass, { subject, factor }: ChargedNetwork): Promise<Charge> {
+    return this.#count(limitKey(limitClass, subject), this.#limits[limitClass] * factor, limitClass === 'auth');
+  }
+
+  async #count(key: string, limit: number, needsRedis: boolean): Promise<Charge> {
     const nowMs = this.#clock();
-    const limit = this.#limits[limitClass] * factor;
-    const key = limitKey(limitClass, subject);
     if (nowMs >= this.#redisPausedUntilMs) {
       try {
         return this.#judge(limit, key, windowOf(await this.#take([key], [nowMs + WINDOW_MS, WINDOW_MS])), nowMs);
@@ -157,7 +164,7 @@ export class RateLimiter {
         this.#redisPausedUntilMs = this.#clock() + REDIS_PAUSE_MS;
       }
     }
-    if (limitClass === 'auth') {
+    if (needsRedis) {
       const rejection = unavailable();
       // Until the client may retry, nothing is left: an answer without the headers would say less.
       const resetEpochSeconds = Math.ceil(nowMs / 1000) + (rejection.retryAfterSeconds ?? 0);

@@ -10,12 +10,18 @@ import { setMaxListeners } from 'node:events';
 import type { Clock } from '#common/clock.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
+import {
+  type OutboundOutcome,
+  type OutboundRequest,
+  type OutboundRules,
+  outboundRequest,
+} from '#common/outbound-request.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import type { WebhookFailure } from '#common/webhooks/webhook-events.ts';
 import { webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
 import type { ReadQuery } from './click-query.ts';
 import type { Attempt, ClaimedMessage, MessageStore } from './message-store.ts';
 import { payloadOf } from './payload.ts';
-import { type Post, type PostOutcome, type PostParts, post } from './post.ts';
 import { postbackRequest } from './postback-request.ts';
 import { failingMsMax, retryDelayMs } from './schedule.ts';
 import { signedHeaders } from './signature.ts';
@@ -25,9 +31,11 @@ const concurrentMax = 200;
 const lookMs = 500;
 /** At the end of the process, attempts under way have this long; then they are aborted and their messages given back. */
 const drainMsMax = 8_000;
+/** Of an answer, this much is kept for the tenant to see. */
+const answerBytesMax = 1_024;
 export const timeLimitMs = 20_000;
 
-export interface DeliveryParts extends Pick<PostParts, 'resolve' | 'reachable'> {
+export interface DeliveryParts extends Pick<OutboundRules, 'resolve' | 'reachable'> {
   readonly store: MessageStore;
   readonly encryption: Encryption;
   readonly shortUrl: ShortUrl;
@@ -124,12 +132,12 @@ export class Deliveries {
     const { resolve, reachable } = this.#parts;
     const request = await this.#requestOf(message, nowMs);
     if ('kind' in request) return request;
-    const limits = { resolve, reachable, timeLimitMs: this.#parts.timeLimitMs ?? timeLimitMs };
-    return await post({ ...request, signal: this.#aborting.signal }, limits);
+    const rules = { resolve, reachable, timeLimitMs: this.#parts.timeLimitMs ?? timeLimitMs };
+    return await outboundRequest({ ...request, answerBytesMax, signal: this.#aborting.signal }, rules);
   }
 
   /** @throws ClickHouseFailure */
-  async #requestOf(message: ClaimedMessage, nowMs: number): Promise<Omit<Post, 'signal'> | SendOutcome> {
+  async #requestOf(message: ClaimedMessage, nowMs: number): Promise<WebhookRequest | SendOutcome> {
     const { encryption, shortUrl, readClicks, readQuery } = this.#parts;
     if (message.postback_method !== null) return await postbackRequest(message, message.postback_method, readQuery);
     const { id, endpoint_id, previous_secret_ciphertext: previous, previous_secret_until: until } = message;
@@ -159,7 +167,7 @@ export class Deliveries {
     if (outcome.kind === 'gone') return await store.abandoned(attempt);
     const nowMs = clock();
     const isGone = attempt.httpStatus === 410;
-    const retryAfter = outcome.kind === 'answered' ? outcome.retryAfter : '';
+    const retryAfter = outcome.kind === 'answered' ? (outcome.headers['retry-after'] ?? '') : '';
     const delay = isGone ? null : retryDelayMs(attempt.message.tries + 1, retryAfter, nowMs);
     const failingSince = await store.failed(attempt, nowMs, delay === null ? null : nowMs + delay);
     if (isGone) await this.#disable(attempt.message, 'gone', nowMs);
@@ -183,13 +191,19 @@ export class Deliveries {
 }
 
 /** `gone`: there is nothing to send any more. */
-type SendOutcome = PostOutcome | { readonly kind: 'gone' };
+type SendOutcome =
+  | OutboundOutcome
+  | { readonly kind: 'failed'; readonly reason: WebhookFailure }
+  | { readonly kind: 'gone' };
+type WebhookRequest = Pick<OutboundRequest, 'method' | 'url' | 'headers' | 'body'>;
 type Names = Pick<Attempt, 'outcome' | 'httpStatus' | 'answer'>;
 
 function namesOf(outcome: Exclude<SendOutcome, { kind: 'aborted' }>): Names {
   if (outcome.kind === 'gone') return { outcome: 'payload_gone', httpStatus: null, answer: '' };
   if (outcome.kind === 'failed') return { outcome: outcome.reason, httpStatus: null, answer: '' };
-  const { status, answer } = outcome;
+  const { status, body } = outcome;
+  // Postgres stores no NUL.
+  const answer = body.toString('utf8').replaceAll('\0', '\ufffd');
   const isDelivered = status >= 200 && status < 300;
   return { outcome: isDelivered ? 'delivered' : 'http_error', httpStatus: status, answer };
 }

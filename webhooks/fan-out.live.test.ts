@@ -4,11 +4,11 @@ import { webhookColumns } from '#clickhouse/queries/batch-records.ts';
 import { newId } from '#common/ids.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { clicksPayload, eventPayload, installPayload, matchPayload } from '#common/webhooks/record-payloads.ts';
+import { type Receiver, receiverForTest } from '#testing/receiver.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { queriesIn } from './click-query.ts';
 import { FanOut } from './fan-out.ts';
 import { clicksIn } from './stored-clicks.ts';
-import { type Receiver, receiverForTest } from './testing/receiver.ts';
 import { type EndpointForTest, type WebhooksStage, webhooksStage } from './testing/webhooks-stage.ts';
 
 let stage: WebhooksStage;

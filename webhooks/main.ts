@@ -2,6 +2,7 @@
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { Encryption, parseSecretKeys } from '#common/encryption.ts';
+import { resolveWith } from '#common/host-addresses.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
@@ -13,7 +14,6 @@ import { Chores } from './chores.ts';
 import { queriesIn } from './click-query.ts';
 import { Deliveries } from './deliveries.ts';
 import { FanOut } from './fan-out.ts';
-import { resolveWith } from './host-addresses.ts';
 import { MessageStore } from './message-store.ts';
 import { clicksIn } from './stored-clicks.ts';
 

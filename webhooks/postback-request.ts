@@ -1,17 +1,17 @@
 /** The request of a postback: its templates, filled with a record and with the parameters of its click. */
+import type { OutboundRequest } from '#common/outbound-request.ts';
 import { asksForQuery, filled, type PostbackMethod } from '#common/webhooks/postback-template.ts';
 import { eventExample } from '#common/webhooks/record-payloads.ts';
 import { TEST_EVENT } from '#common/webhooks/webhook-events.ts';
 import type { ReadQuery } from './click-query.ts';
 import type { ClaimedMessage } from './message-store.ts';
-import type { Post } from './post.ts';
 
 /** @throws ClickHouseFailure */
 export async function postbackRequest(
   { url, postback_body, type, data, organization_id }: ClaimedMessage,
   method: PostbackMethod,
   readQuery: ReadQuery,
-): Promise<Omit<Post, 'signal'>> {
+): Promise<Pick<OutboundRequest, 'method' | 'url' | 'headers' | 'body'>> {
   const isTest = type === TEST_EVENT;
   const record = isTest ? eventExample : data;
   const isAsked = !isTest && asksForQuery(url + (postback_body ?? ''));

@@ -1,5 +1,6 @@
 import type { ApiDeps } from '#api/deps.ts';
 import type { Route } from '#common/http/route.ts';
+import { checkAssociations } from './check-associations.ts';
 import { createAppRoute } from './create.ts';
 import { deleteAppRoute } from './delete.ts';
 import { listApps } from './list.ts';
@@ -14,4 +15,5 @@ export const appRoutes: readonly Route<ApiDeps>[] = [
   updateAppRoute,
   deleteAppRoute,
   rotateKey,
+  checkAssociations,
 ];

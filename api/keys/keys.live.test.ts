@@ -109,6 +109,7 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /apps': async () => [`/apps?organization_id=${owner.organization_id}`, 200],
   'POST /apps': async () => ['/apps', 201, { name: 'New', organization_id: owner.organization_id }],
   'GET /apps/{id}': async () => [`/apps/${app.id}`, 200],
+  'POST /apps/{app_id}/check-associations': async () => [`/apps/${app.id}/check-associations`, 200],
   'PATCH /apps/{id}': async () => [`/apps/${app.id}`, 200, { name: 'Renamed' }],
   'DELETE /apps/{id}': async () => [`/apps/${(await make('/apps', { name: 'Gone' })).id}`, 200],
   'GET /analytics/overview': async () => [`/analytics/overview?app_id=${app.id}`, 200],

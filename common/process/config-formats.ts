@@ -42,7 +42,7 @@ export function baseUrlOf(text: string): string | null {
 }
 
 /** The base URL of an OpenTelemetry collector. A password belongs in a header, which is not shown. */
-export function collectorOf(text: string): string | null {
+export function plainUrlOf(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const { protocol, username, password, search, hash } = new URL(text);
   return /^https?:$/.test(protocol) && username + password + search + hash === '' ? text : null;

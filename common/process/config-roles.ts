@@ -30,6 +30,7 @@ const api = [
   ...(['API_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
   ...(['API_NATS_URL', 'NATS_URL', 'INSTALLATION'] as const),
   ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
+  'APPLE_CDN_URL',
   ...mail,
   ...webhooks,
   ...shortLinks,

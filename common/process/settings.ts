@@ -2,13 +2,13 @@
 import { defaultInstallation, installationShape } from '#common/log/log-names.ts';
 import {
   baseUrlOf,
-  collectorOf,
   dnsServerOf,
   domainOf,
   headersOf,
   mailAddressOf,
   parseNetwork,
   parseOrigin,
+  plainUrlOf,
 } from './config-formats.ts';
 import { urlsIn } from './url-list.ts';
 
@@ -205,7 +205,7 @@ export const settings = {
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: form(
     '',
-    collectorOf,
+    plainUrlOf,
     'a URL with http:// or https://, without a user, a query or a fragment',
     'OpenTelemetry collector (OTLP over HTTP) to which traces are sent, such as http://127.0.0.1:4318; empty: there are no traces.',
   ),
@@ -276,7 +276,7 @@ export const settings = {
     "Port of short links in answers; 0 omits it. npm start uses the redirector's if SHORT_LINK_DOMAIN is localhost.",
   ),
   DNS_SERVERS: list(
-    "DNS servers (address or address:port) for verifying hosts; the system's servers if empty.",
+    "DNS servers (address or address:port) for verifying hosts, webhooks and checks of association files; the system's servers if empty.",
     dnsServerOf,
     'addresses of DNS servers',
   ),
@@ -369,9 +369,15 @@ export const settings = {
   ),
   WEBHOOK_HTTP: flag(false, 'Whether the URLs of webhooks may begin with http://: for development and tests.'),
   WEBHOOK_ALLOWED_NETWORKS: list(
-    'Networks (CIDR) that webhooks may reach although their addresses are not public, such as your own backend.',
+    'Networks (CIDR) that webhooks and checks of association files may reach although their addresses are not public, such as your own backend.',
     parseNetwork,
     'addresses and networks (CIDR)',
+  ),
+  APPLE_CDN_URL: form(
+    '',
+    plainUrlOf,
+    'a URL with http:// or https://, without a user, a query or a fragment',
+    "Where a check of association files asks for Apple's copy: https://app-site-association.cdn-apple.com. If empty, Apple is not asked.",
   ),
   GEOIP_DB: text('', 'MaxMind-format country database; if empty, the one in the package is used.'),
 } as const satisfies Record<string, Setting<unknown>>;

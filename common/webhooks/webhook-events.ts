@@ -2,6 +2,7 @@
 import { type TSchema, Type } from 'typebox';
 import { linkExample, linkSchema } from '#common/links/link.ts';
 import type { NoMatchReason } from '#common/match/rules.ts';
+import { outboundFailures } from '#common/outbound-request.ts';
 import {
   clicksExample,
   clicksPayload,
@@ -27,14 +28,7 @@ export const disabledReasons = ['requested', 'gone', 'failing', 'backlog'] as co
 export type DisabledReason = (typeof disabledReasons)[number];
 
 /** Why an attempt got no answer. */
-export const webhookFailures = [
-  'timeout',
-  'address_not_allowed',
-  'name_not_resolved',
-  'tls_failed',
-  'connection_failed',
-  'secret_unreadable',
-] as const;
+const webhookFailures = [...outboundFailures, 'secret_unreadable'] as const;
 export type WebhookFailure = (typeof webhookFailures)[number];
 /** How an attempt ended; `http_error`: with an answer other than 2xx; `payload_gone`: its clicks are not stored any more. */
 export const attemptOutcomes = ['delivered', 'http_error', 'payload_gone', ...webhookFailures] as const;

@@ -207,6 +207,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'GET', `/apps/${app['id']}`);
   await expectStatus(200, 'GET', '/apps?limit=1');
   await expectStatus(200, 'PATCH', `/apps/${app['id']}`, { body: { name: 'Renamed', ios: null } });
+  await expectStatus(200, 'POST', `/apps/${app['id']}/check-associations`);
   await expectStatus(200, 'POST', `/apps/${app['id']}/rotate-key`);
   const key = await expectStatus(201, 'POST', '/keys', { body: { name: 'Contract', scopes: ['links:read'] } });
   await expectStatus(200, 'GET', '/keys?limit=1');

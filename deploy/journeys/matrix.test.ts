@@ -108,6 +108,7 @@ const rows: readonly Row[] = [
   { endpoint: 'PATCH /apps/{id}', statuses: write(), id: 'app', body: () => ({ name: 'Renamed' }) },
   { endpoint: 'DELETE /apps/{id}', statuses: write(), id: 'app' },
   { endpoint: 'POST /apps/{id}/rotate-key', statuses: write(), id: 'app' },
+  { endpoint: 'POST /apps/{app_id}/check-associations', statuses: read() },
   { endpoint: 'GET /imports', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /imports', statuses: write(201), body: () => ({ app_id: app.id, source: 'csv' }) },
   // Of an import that does not exist; api/imports/imports.live.test.ts has the others.

@@ -2,12 +2,13 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { generate } from 'selfsigned';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { ReachableAddresses } from '#common/reachable-addresses.ts';
-import { type PostParts, post } from './post.ts';
-import { type Receiver, receiverForTest } from './testing/receiver.ts';
+import { type Receiver, receiverForTest } from '#testing/receiver.ts';
+import { type OutboundRules, outboundRequest } from './outbound-request.ts';
+import { ReachableAddresses } from './reachable-addresses.ts';
 
 /** Stands for a public address; 127.0.0.1 is inside. */
 const outside = '127.0.0.2';
+const answerBytesMax = 1_024;
 let receiver: Receiver;
 let inside: Receiver;
 let asked: string[];
@@ -38,8 +39,8 @@ async function onePort(): Promise<[Receiver, Receiver]> {
   }
 }
 
-function send(url: string, answers: readonly string[] = [outside], more: Partial<PostParts> = {}) {
-  const parts: PostParts = {
+function send(url: string, answers: readonly string[] = [outside], more: Partial<OutboundRules> = {}) {
+  const rules: OutboundRules = {
     resolve: async (host) => {
       asked.push(host);
       return answers;
@@ -48,7 +49,7 @@ function send(url: string, answers: readonly string[] = [outside], more: Partial
     timeLimitMs: 2_000,
     ...more,
   };
-  return post({ method: 'POST', url, headers: {}, body: '{}', signal: new AbortController().signal }, parts);
+  return outboundRequest({ method: 'POST', url, headers: {}, body: '{}', answerBytesMax }, rules);
 }
 
 const named = () => `http://hooks.example:${receiver.port}/hook`;
@@ -100,7 +101,10 @@ test.each(['localhost', 'LOCALHOST.', '127.0.0.1.nip.io'])(
 
 test.each([301, 302, 303, 307, 308])('a %i is not followed', async (status) => {
   receiver.answer = (response) => response.writeHead(status, { location: inside.url }).end('elsewhere');
-  expect(await send(named())).toMatchObject({ kind: 'answered', status, answer: 'elsewhere' });
+  expect(await send(named())).toMatchObject({
+    ...{ kind: 'answered', status, body: Buffer.from('elsewhere'), isWhole: true },
+    headers: { location: inside.url },
+  });
   expect(inside.received).toEqual([]);
 });
 
@@ -138,13 +142,44 @@ test('a certificate that no authority has signed is refused before anything is s
   }
 });
 
-test('an answer whose body never ends counts by its status, and a NUL in it is replaced', async () => {
-  receiver.answer = (response) => response.writeHead(200).write('a\0b');
+test('an answer whose body never ends counts by its status, as incomplete', async () => {
+  receiver.answer = (response) => response.writeHead(200).write('begun');
   expect(await send(named(), [outside], { timeLimitMs: 300 })).toMatchObject({
-    kind: 'answered',
-    status: 200,
-    answer: 'a\ufffdb',
+    ...{ kind: 'answered', status: 200, body: Buffer.from('begun'), isWhole: false },
   });
+});
+
+test.each([
+  ['as long as the limit is read whole', answerBytesMax, true],
+  ['one byte longer is cut off', answerBytesMax + 1, false],
+  ['of many megabytes is cut off', 30_000_000, false],
+])('a body %s', async (_, bytes, isWhole) => {
+  receiver.answer = (response) => response.writeHead(200).end(Buffer.alloc(bytes, 97));
+  const outcome = await send(named());
+  expect(outcome).toMatchObject({ kind: 'answered', isWhole });
+  expect('body' in outcome && outcome.body.length).toBe(answerBytesMax);
+});
+
+test('a body that ends before its announced length is not whole', async () => {
+  receiver.answer = (response) => {
+    response.writeHead(200, { 'content-length': '100' }).write('begun');
+    response.socket?.end();
+  };
+  expect(await send(named())).toMatchObject({ kind: 'answered', isWhole: false });
+});
+
+test('a request that was aborted is not sent, and one under way ends', async () => {
+  const abort = new AbortController();
+  const rules = {
+    resolve: async () => [outside],
+    reachable: new ReachableAddresses([outside]),
+    timeLimitMs: 10_000,
+  };
+  const request = { method: 'GET', url: named(), headers: {}, answerBytesMax, signal: abort.signal } as const;
+  receiver.answer = () => abort.abort();
+  expect(await outboundRequest(request, rules)).toEqual({ kind: 'aborted' });
+  expect(await outboundRequest(request, rules)).toEqual({ kind: 'aborted' });
+  expect(receiver.received).toHaveLength(1);
 });
 
 test('a look-up that never ends is cut off at the time limit', async () => {

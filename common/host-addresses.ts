@@ -1,6 +1,8 @@
 /** Looks host names up in DNS. Not through the system's resolver: that one blocks a thread, and knows names of this machine. */
 import { Resolver } from 'node:dns/promises';
-import type { Resolve } from './post.ts';
+
+/** All addresses of a host name. Rejects if there is none. */
+export type Resolve = (host: string) => Promise<readonly string[]>;
 
 const timeoutMs = 2_000;
 const tries = 2;
