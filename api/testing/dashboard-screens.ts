@@ -179,6 +179,8 @@ export function screensOf(shop: Shop): readonly Screen[] {
         await page.goto(`${origin}/apps`);
         await page.getByRole('link', { name: 'Travel guide' }).click();
         await page.getByText('TXT').waitFor();
+        await page.getByRole('button', { name: 'Check', exact: true }).click();
+        await page.getByRole('list', { name: 'Result of the check' }).waitFor();
       },
     },
     {

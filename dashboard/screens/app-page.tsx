@@ -8,6 +8,7 @@ import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { CopyButton, Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import type { App } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
+import { AppAssociations } from './app-associations.tsx';
 import { AppSettings } from './app-settings.tsx';
 import { Snippet } from './snippet.tsx';
 
@@ -40,7 +41,7 @@ export function AppPage({ id }: { readonly id: string }) {
         <Key app={app.data} canWrite={canWrite} />
         <Host app={app.data} />
       </div>
-      <Associations app={app.data} />
+      <AppAssociations app={app.data} />
       <AppSettings key={app.data.updated_at} app={app.data} canWrite={canWrite} />
       <section className="card">
         <header>
@@ -151,49 +152,6 @@ function Host({ app }: { readonly app: App }) {
         ) : (
           <p className="muted">{t('host.served', { host: app.host })}</p>
         )}
-      </div>
-    </section>
-  );
-}
-
-/** The files by which iOS and Android open links in the app: which of them are served, and what is missing. */
-function Associations({ app }: { readonly app: App }) {
-  const isServed = app.host_verification.status === 'verified';
-  const ios = app.ios?.team_id ? '' : t(app.ios ? 'files.no_team' : 'files.no_ios');
-  const android = app.android?.sha256_cert_fingerprints.length
-    ? ''
-    : t(app.android ? 'files.no_fingerprint' : 'files.no_android');
-  const files = [
-    ['apple-app-site-association', ios],
-    ['assetlinks.json', android],
-  ] as const;
-  return (
-    <section className="card">
-      <header>
-        <h2>{t('files.title')}</h2>
-      </header>
-      <div className="scroll">
-        <table>
-          <tbody>
-            {files.map(([file, missing]) => (
-              <tr key={file}>
-                <td>
-                  <a href={`https://${app.host}/.well-known/${file}`} target="_blank" rel="noreferrer">
-                    /.well-known/{file}
-                  </a>
-                </td>
-                <td>
-                  {missing === '' && isServed ? (
-                    <span className="tag good">{t('files.served')}</span>
-                  ) : (
-                    <span className="tag warn">{t('files.missing')}</span>
-                  )}
-                </td>
-                <td className="muted">{missing || (isServed ? '' : t('files.no_host'))}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
       </div>
     </section>
   );
