@@ -60,11 +60,11 @@ test('the association files of an app are checked by a button that says what is 
   host.answer = (response) => response.writeHead(200, { 'content-type': 'text/plain' }).end(JSON.stringify(file));
   await check.click();
   await results.first().getByText('The content type must be application/json').waitFor();
-  await page.evaluate(() => localStorage.setItem('signpost-language', 'de'));
+  await page.evaluate(`localStorage.setItem('signpost-language', 'de')`);
   await page.reload();
   await page.getByRole('button', { name: 'Prüfen', exact: true }).click();
   await page.getByText('Der Inhaltstyp muss application/json sein').waitFor();
-  await page.evaluate(() => localStorage.setItem('signpost-language', 'es'));
+  await page.evaluate(`localStorage.setItem('signpost-language', 'es')`);
   await page.reload();
   await page.getByRole('button', { name: 'Comprobar', exact: true }).click();
   await page.getByText('El tipo de contenido debe ser application/json').waitFor();

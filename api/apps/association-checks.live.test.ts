@@ -190,7 +190,7 @@ test('nothing is requested for a platform that the app lacks, or from a host tha
   expect(files.map(({ outcome, problems }) => [outcome, ...problems])).toEqual(
     files.map(() => ['not_checked', 'not_configured']),
   );
-  const unproven = await checked([outside], { ios, android, host: `${newId('x', 1).slice(-8)}.elsewhere.example` });
+  const unproven = await checked([outside], { ios, android, host: `go-${owner.user_id.slice(-8)}.elsewhere.example` });
   expect(unproven.files.map(({ outcome, problems }) => [outcome, ...problems])).toEqual(
     files.map(() => ['not_checked', 'host_not_verified']),
   );
