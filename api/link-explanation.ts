@@ -3,6 +3,7 @@
  * words, with what the association files say and what a match would need.
  */
 import type { AppSettings } from '#common/links/app-snapshot.ts';
+import type { ClickLimit } from '#common/links/link.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { pathOfCode } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
@@ -15,6 +16,7 @@ import { imaginedAnswer, refusalAnswer, type VisitAnswer } from '#common/redirec
 export interface ExplainedLink {
   readonly app: LinkedApp;
   readonly link: LinkSnapshot;
+  readonly clickLimit: ClickLimit | null;
   readonly settings: Pick<AppSettings, 'attribution_window_hours' | 'probabilistic_window_hours' | 'min_confidence'>;
   /** Whether the app's host is proven, so that redirectors serve it. */
   readonly isHostVerified: boolean;
@@ -101,6 +103,7 @@ export function explainLink(
       ...passedOverSentences(answer, visit),
       decisionSentence(answer),
       outcomeSentence(answer),
+      ...limitSentences(explained),
       ...ignoredSentences(link, visit),
       associationSentence(app, answer, association, visit.installed),
       ...matchSentences(explained, answer, match),
@@ -111,16 +114,20 @@ export function explainLink(
 type Answer = Omit<VisitAnswer, 'rule'> & { readonly rule: ExplainedRule };
 
 function answerOf(
-  { app, link, isHostVerified }: ExplainedLink,
+  { app, link, clickLimit, isHostVerified }: ExplainedLink,
   { user_agent, language = '', country = '', ip = '', accept = browserAccept, query = '' }: ExplainedVisit,
   nowMs: number,
   shortUrl: ShortUrl,
 ): Answer {
   const visit = { user_agent, language, country, ip, accept, query, clickId: PLACEHOLDER_CLICK_ID };
-  const answer = imaginedAnswer({ app, link }, visit, nowMs, shortUrl);
+  const answer = imaginedAnswer({ app, link }, visit, nowMs, shortUrl, isUsedUp(clickLimit));
   if (isHostVerified) return answer;
   const noRule = { target: null, ruleConditions: [] };
   return { ...answer, ...noRule, rule: 'host_not_verified', ...refusalAnswer('not_found', accept, null) };
+}
+
+function isUsedUp(limit: ClickLimit | null): boolean {
+  return limit !== null && limit.left + limit.held === 0;
 }
 
 function associationOf(app: LinkedApp, platform: Answer['device']['platform'], path: string): AssociationExplanation {
@@ -190,6 +197,7 @@ const ruleSentences: Readonly<Record<ExplainedRule, string>> = {
   'link.archived': 'The link is archived, so it is answered like an unknown one.',
   'link.expires_at': 'The link has expired, and has no expired_url.',
   'link.expired_url': 'The link has expired, and its expired_url decides.',
+  'link.max_clicks': 'As many people as max_clicks allows were led on (the limit is reached), so the link has ended.',
   'link.rules': 'A rule of the link decides.',
   'link.password': 'The link has a password, so visitors are asked for it before anything else is decided.',
   'link.og': 'The link has og_* fields, which preview crawlers get as a page.',
@@ -233,10 +241,18 @@ function outcomeSentence({ outcome, status, headers }: Answer): string {
     case 'password':
       return 'The answer is a page that asks for the password.';
     case 'gone':
-      return 'The answer is 410: the link has expired.';
+      return 'The answer is 410: the link has ended.';
     case 'not_found':
       return 'The answer is 404.';
   }
+}
+
+function limitSentences({ link, clickLimit }: ExplainedLink): string[] {
+  if (clickLimit === null || isUsedUp(clickLimit)) return [];
+  const { used, held, left } = clickLimit;
+  return [
+    `Of its max_clicks ${link.max_clicks}, ${used} are used, redirectors hold shares of ${held}, and ${left} are left.`,
+  ];
 }
 
 function ignoredSentences({ rules }: LinkSnapshot, { country, language }: ExplainedVisit): string[] {

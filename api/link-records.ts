@@ -7,6 +7,7 @@ const types = {
   rules: 'jsonb',
   tags: 'text[]',
   expires_at: 'timestamptz',
+  max_clicks: 'integer',
 } as const;
 /** The fields of a link as columns of `jsonb_to_recordset`. */
 export const typedLinkFields = linkFieldNames.map((name) => `${name} ${Reflect.get(types, name) ?? 'text'}`).join(', ');

@@ -198,6 +198,37 @@ CREATE TABLE public.claims (
   CONSTRAINT claims_pkey PRIMARY KEY (click_id)
 );
 
+CREATE TABLE public.click_holders (
+  holder text NOT NULL,
+  machine text NOT NULL,
+  instance text NOT NULL,
+  incarnation text NOT NULL,
+  has_left boolean NOT NULL,
+  reported_at timestamp with time zone NOT NULL,
+  CONSTRAINT click_holders_pkey PRIMARY KEY (holder)
+);
+
+CREATE TABLE public.click_incarnation (
+  only_row boolean NOT NULL DEFAULT true,
+  incarnation text NOT NULL,
+  since timestamp with time zone NOT NULL,
+  CONSTRAINT click_incarnation_only_row_check CHECK (only_row),
+  CONSTRAINT click_incarnation_pkey PRIMARY KEY (only_row)
+);
+
+CREATE TABLE public.click_shares (
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  link_id text NOT NULL,
+  holder text NOT NULL,
+  granted bigint NOT NULL,
+  returned bigint NOT NULL,
+  used bigint NOT NULL,
+  is_given_up boolean NOT NULL DEFAULT false,
+  is_wanted boolean NOT NULL DEFAULT false,
+  CONSTRAINT click_shares_pkey PRIMARY KEY (link_id, holder)
+);
+
 CREATE TABLE public.device_aliases (
   app_id text NOT NULL,
   id text NOT NULL,
@@ -418,8 +449,10 @@ CREATE TABLE public.links (
   clicks_before bigint,
   rules jsonb,
   has_password boolean NOT NULL DEFAULT false,
+  max_clicks integer,
   CONSTRAINT links_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT links_clicks_before_check CHECK ((clicks_before >= 0)),
+  CONSTRAINT links_max_clicks_check CHECK ((max_clicks > 0)),
   CONSTRAINT links_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT links_pkey PRIMARY KEY (id),
   CONSTRAINT links_short_code_check CHECK (((char_length(short_code) >= 1) AND (char_length(short_code) <= 190))),
@@ -766,6 +799,10 @@ CREATE INDEX claims_expires_at ON public.claims USING btree (expires_at);
 
 CREATE INDEX claims_match_id ON public.claims USING btree (match_id);
 
+CREATE INDEX click_holders_machine ON public.click_holders USING btree (machine, instance);
+
+CREATE INDEX click_shares_holder ON public.click_shares USING btree (holder);
+
 CREATE INDEX device_aliases_made_at ON public.device_aliases USING btree (made_at);
 
 CREATE INDEX device_aliases_previous ON public.device_aliases USING btree (app_id, previous_id);
@@ -955,6 +992,16 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_click_incarnation()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'public'
+AS $function$
+  SELECT extract(epoch FROM pg_postmaster_start_time()) || ' ' || 'public.click_holders'::regclass::oid::text
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_count_links_inserted()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1035,6 +1082,18 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_drop_click_shares()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  DELETE FROM click_shares WHERE link_id = OLD.id;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_end_password_resets()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1044,6 +1103,33 @@ AS $function$
 BEGIN
   DELETE FROM password_resets WHERE user_id = NEW.id;
   RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_enter_clicks(p_holder text, p_machine text, p_instance text, p_incarnation text, p_leaves boolean)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+DECLARE
+  latest text := signpost_click_incarnation();
+BEGIN
+  UPDATE click_incarnation SET incarnation = latest, since = clock_timestamp() WHERE incarnation <> latest;
+  IF p_incarnation <> latest THEN
+    RETURN latest;
+  END IF;
+  -- Its process has another file now, so the file before is lost.
+  WITH lost AS (
+    DELETE FROM click_holders WHERE machine = p_machine AND instance = p_instance AND holder <> p_holder RETURNING holder
+  )
+  UPDATE click_shares SET is_given_up = true, is_wanted = false WHERE holder IN (SELECT holder FROM lost) AND NOT is_given_up;
+  DELETE FROM click_holders WHERE has_left AND reported_at < now() - interval '90 days';
+  INSERT INTO click_holders AS h (holder, machine, instance, incarnation, has_left, reported_at)
+    VALUES (p_holder, p_machine, p_instance, latest, p_leaves, now())
+    ON CONFLICT (holder) DO UPDATE SET machine = EXCLUDED.machine, instance = EXCLUDED.instance, incarnation = EXCLUDED.incarnation,
+      has_left = EXCLUDED.has_left, reported_at = EXCLUDED.reported_at;
+  RETURN latest;
 END $function$
 ;
 
@@ -1298,6 +1384,16 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_open_clicks(p_holder text)
+ RETURNS TABLE(link_id text, granted bigint)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+  SELECT link_id, granted FROM click_shares WHERE holder = p_holder AND granted - returned > used LIMIT 50000
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_organizations()
  RETURNS text[]
  LANGUAGE sql
@@ -1473,6 +1569,23 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_report_clicks(p_holder text, p_links text[], p_granted bigint[], p_returned bigint[], p_used bigint[])
+ RETURNS TABLE(link_id text)
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+  INSERT INTO click_shares AS s (organization_id, app_id, link_id, holder, granted, returned, used)
+    SELECT l.organization_id, l.app_id, l.id, p_holder, g.granted, g.returned, g.used
+      FROM unnest(p_links, p_granted, p_returned, p_used) AS g (link, granted, returned, used)
+      JOIN links l ON l.id = g.link AND l.deleted_at IS NULL
+    ON CONFLICT (link_id, holder) DO UPDATE SET granted = greatest(s.granted, EXCLUDED.granted),
+      returned = greatest(s.returned, EXCLUDED.returned), used = greatest(s.used, EXCLUDED.used),
+      is_given_up = s.is_given_up AND NOT EXISTS (SELECT FROM click_holders h WHERE h.holder = p_holder);
+  UPDATE click_shares SET is_wanted = false WHERE holder = p_holder AND is_wanted RETURNING link_id
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_reset_password(hash bytea, at timestamp with time zone, new_hash text)
  RETURNS text
  LANGUAGE plpgsql
@@ -1521,6 +1634,70 @@ CREATE OR REPLACE FUNCTION public.signpost_stored_code(settings jsonb, code text
 AS $function$ SELECT (CASE WHEN settings ->> 'codes_ignore_case' = 'true' THEN lower(code COLLATE "C") ELSE code END) COLLATE "default" $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer)
+ RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  latest text := signpost_click_incarnation();
+  link record;
+  own click_shares;
+  taken bigint;
+  elsewhere bigint;
+  lost bigint;
+  redirectors bigint;
+BEGIN
+  IF NOT EXISTS (SELECT FROM click_holders h WHERE h.holder = p_holder AND h.incarnation = latest AND NOT h.has_left) THEN
+    RETURN QUERY SELECT 'report', p_granted, p_returned, 0::bigint;
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT FROM click_holders h WHERE h.incarnation <> latest AND NOT h.has_left)
+    -- Redirectors that are not known here report within this time, as after a restore from before their first share.
+    OR EXISTS (SELECT FROM click_incarnation i
+                WHERE i.incarnation <> latest OR i.since > clock_timestamp() - make_interval(secs => p_settle_ms / 1000.0)) THEN
+    RETURN QUERY SELECT 'waiting', p_granted, p_returned, 0::bigint;
+    RETURN;
+  END IF;
+  -- One grant of a link at a time.
+  PERFORM pg_advisory_xact_lock(hashtextextended(p_link, 5310920));
+  SELECT l.organization_id, l.app_id, l.max_clicks INTO link FROM links l
+   WHERE l.id = p_link AND l.max_clicks IS NOT NULL AND l.deleted_at IS NULL;
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'none', p_granted, p_returned, 0::bigint;
+    RETURN;
+  END IF;
+  INSERT INTO click_shares AS s (organization_id, app_id, link_id, holder, granted, returned, used)
+    VALUES (link.organization_id, link.app_id, p_link, p_holder, p_granted, p_returned, p_used)
+    ON CONFLICT (link_id, holder) DO UPDATE SET granted = greatest(s.granted, EXCLUDED.granted),
+      returned = greatest(s.returned, EXCLUDED.returned), used = greatest(s.used, EXCLUDED.used), is_given_up = false
+    RETURNING s.* INTO own;
+  SELECT sum(s.granted - s.returned),
+         coalesce(sum(s.granted - s.returned - s.used) FILTER (WHERE s.holder <> p_holder AND NOT s.is_given_up), 0)
+    INTO taken, elsewhere FROM click_shares s WHERE s.link_id = p_link;
+  IF own.granted > p_granted THEN
+    -- An answer was lost. The limit may have been lowered since.
+    lost := least(own.granted - p_granted, greatest(taken - link.max_clicks, 0));
+    UPDATE click_shares s SET returned = own.returned + lost WHERE s.link_id = p_link AND s.holder = p_holder AND lost > 0;
+    RETURN QUERY SELECT 'granted', own.granted, own.returned + lost, elsewhere;
+    RETURN;
+  END IF;
+  IF taken >= link.max_clicks THEN
+    UPDATE click_shares s SET is_wanted = true
+     WHERE s.link_id = p_link AND s.holder <> p_holder AND s.granted - s.returned > s.used AND NOT s.is_wanted AND NOT s.is_given_up;
+    RETURN QUERY SELECT 'none', own.granted, own.returned, elsewhere;
+    RETURN;
+  END IF;
+  SELECT greatest(count(*), 1) INTO redirectors FROM click_holders h WHERE NOT h.has_left;
+  RETURN QUERY UPDATE click_shares s
+    SET granted = s.granted + least(greatest((link.max_clicks - taken) / (2 * redirectors), 1), p_share_max)
+    WHERE s.link_id = p_link AND s.holder = p_holder
+    RETURNING 'granted', s.granted, s.returned, elsewhere;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_trim_audit_log(rows_max integer)
  RETURNS integer
  LANGUAGE plpgsql
@@ -1566,6 +1743,10 @@ CREATE TRIGGER links_change_noted AFTER UPDATE ON public.links FOR EACH ROW WHEN
 
 CREATE TRIGGER links_changed_owed AFTER UPDATE ON public.links REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_changed_links();
 
+CREATE TRIGGER links_click_shares_dropped AFTER UPDATE OF deleted_at ON public.links FOR EACH ROW WHEN (((old.deleted_at IS NULL) AND (new.deleted_at IS NOT NULL))) EXECUTE FUNCTION signpost_drop_click_shares();
+
+CREATE TRIGGER links_click_shares_removed AFTER DELETE ON public.links FOR EACH ROW EXECUTE FUNCTION signpost_drop_click_shares();
+
 CREATE TRIGGER links_code_kept BEFORE INSERT OR UPDATE OF short_code ON public.links FOR EACH ROW EXECUTE FUNCTION signpost_keep_code();
 
 CREATE TRIGGER links_created_owed AFTER INSERT ON public.links REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_created_links();
@@ -1581,6 +1762,8 @@ CREATE TRIGGER end_password_resets AFTER UPDATE OF password_hash, email ON publi
 ALTER TABLE public.apps ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.campaign_costs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.click_shares ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.host_checks ENABLE ROW LEVEL SECURITY;
 
@@ -1621,6 +1804,10 @@ CREATE POLICY allowed_apps ON public.apps FOR ALL TO signpost_api USING (((( SEL
 CREATE POLICY tenant ON public.apps FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY tenant ON public.campaign_costs FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.click_shares FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.click_shares FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.host_checks FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 

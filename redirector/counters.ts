@@ -5,8 +5,10 @@ import { exposeJournal } from '#common/journal/journal-counters.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LongLinks } from '#common/links/long-links.ts';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
+import type { ClickShares } from './click-shares.ts';
 import type { DiskCache } from './disk-cache.ts';
 import type { OrphanVisits } from './orphan-visits.ts';
+import type { ShareFile } from './share-file.ts';
 import { beaconOutcomes, type SignalBeacon } from './signal-beacon.ts';
 
 export const answerKinds = [
@@ -67,6 +69,8 @@ export interface Counted {
   readonly beacon: SignalBeacon;
   readonly orphans: OrphanVisits;
   readonly longLinks: Pick<LongLinks, 'counters'>;
+  readonly shares: ClickShares;
+  readonly shareFile: ShareFile;
   /** Requests that wait for the journal or for a look-up. */
   readonly waiting: () => number;
 }
@@ -74,7 +78,7 @@ export interface Counted {
 /** Exposes the counters in the registry; they are read at each scrape. */
 export function exposeCounters(
   registry: Registry,
-  { counters, cache, journal, beacon, orphans, longLinks, waiting }: Counted,
+  { counters, cache, journal, beacon, orphans, longLinks, shares, shareFile, waiting }: Counted,
 ): void {
   const counter = exposeCounter.bind(null, registry);
   const gauge = exposeGauge.bind(null, registry);
@@ -109,6 +113,7 @@ export function exposeCounters(
       }
     },
   );
+  exposeShares(registry, shares, shareFile);
   exposeJournal(registry, 'signpost_redirector', journal);
   gauge('signpost_redirector_cached_links', 'Links in memory.', () => cache.links.size);
   gauge('signpost_redirector_waiting_requests', 'Requests that wait for the journal or a look-up.', waiting);
@@ -119,5 +124,31 @@ export function exposeCounters(
   );
   gauge('signpost_redirector_changes_heard', '1 while link changes arrive immediately.', () =>
     cache.isSubscribed ? 1 : 0,
+  );
+}
+
+function exposeShares(registry: Registry, shares: ClickShares, file: ShareFile): void {
+  const counter = exposeCounter.bind(null, registry);
+  const { counters } = shares;
+  counter('signpost_redirector_limited_clicks_total', 'Clicks of links with max_clicks.', ['outcome'], (set) => {
+    set({ outcome: 'taken' }, counters.taken);
+    set({ outcome: 'reached' }, counters.reached);
+  });
+  counter('signpost_redirector_share_asks_total', 'Shares asked for, by outcome.', ['outcome'], (set) => {
+    set({ outcome: 'granted' }, counters.grants);
+    set({ outcome: 'refused' }, counters.refused_grants);
+    set({ outcome: 'failed' }, counters.failed_grants);
+  });
+  counter(
+    'signpost_redirector_share_file_failures_total',
+    'Writes of the file of shares that failed. Until one succeeds, links with max_clicks are answered as if they had ended.',
+    [],
+    (set) => set({}, file.counters.write_failures),
+  );
+  exposeGauge(
+    registry,
+    'signpost_redirector_open_shares',
+    'Links with max_clicks of which it holds clicks.',
+    () => shares.openShares,
   );
 }

@@ -19,14 +19,15 @@ import type { ShortUrl } from '#common/links/short-url.ts';
 import { pageHeaders } from '#common/redirect/answer-headers.ts';
 import type { Countries } from '#common/redirect/compiled-rules.ts';
 import { redirectOf } from '#common/redirect/destination.ts';
-import { Devices, isBot, type VisitorDevice } from '#common/redirect/device.ts';
+import { Devices, isBot, isProgram, type VisitorDevice } from '#common/redirect/device.ts';
 import { passwordPage, passwordPolicy } from '#common/redirect/password-page.ts';
-import { LinkPlan, rootDestinationOf } from '#common/redirect/plan.ts';
+import { LinkPlan, type RedirectDecision, rootDestinationOf } from '#common/redirect/plan.ts';
 import type { TapPage } from '#common/redirect/tap-page.ts';
 import { opensTapPage } from '#common/redirect/visit-answer.ts';
 import { type Visitor, wantsJson } from '#common/redirect/visitor.ts';
 import { type ResponseOptions, sendRedirect, sendText } from './answer.ts';
 import type { ClickLanes } from './click-lanes.ts';
+import type { ClickOutcome, ClickShares } from './click-shares.ts';
 import type { Counters } from './counters.ts';
 import { appPaths, sendHostFile } from './host-files.ts';
 import { KnownLinks } from './known-links.ts';
@@ -53,6 +54,7 @@ export interface EdgeOptions {
   readonly countries: Countries;
   readonly orphans: Pick<OrphanVisits, 'count'>;
   readonly longLinks: Pick<LongLinks, 'find'>;
+  readonly shares: Pick<ClickShares, 'take' | 'isReached'>;
 }
 
 export class Edge {
@@ -72,6 +74,7 @@ export class Edge {
   readonly #countries: Countries;
   readonly #orphans: Pick<OrphanVisits, 'count'>;
   readonly #longLinks: Pick<LongLinks, 'find'>;
+  readonly #shares: EdgeOptions['shares'];
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
   readonly #unlocks: LinkUnlocks;
@@ -92,8 +95,9 @@ export class Edge {
     this.#countries = options.countries;
     this.#orphans = options.orphans;
     this.#longLinks = options.longLinks;
+    this.#shares = options.shares;
     this.#unlocks = new LinkUnlocks(clock);
-    this.#answers = new UnrecordedAnswers(this.#devices, clock, options.countries);
+    this.#answers = new UnrecordedAnswers(this.#devices, clock, options.countries, options.shares);
     this.counters = this.#answers.counters;
     this.state = this.#answers.state;
   }
@@ -223,11 +227,49 @@ export class Edge {
     isUnlocked = false,
   ): void {
     const device = this.#devices.of(visitor.user_agent);
-    const decision = plan.decide(device, visitor, nowMs, this.#countries, isUnlocked);
+    const isUsedUp = plan.isLimited && this.#shares.isReached(plan.link);
+    const decision = plan.decide(device, visitor, nowMs, this.#countries, isUnlocked, isUsedUp);
+    if (plan.isLimited && decision.kind === 'redirect' && !isProgram(device, visitor.user_agent))
+      this.#takeClick(res, accept, visitor, plan, device, decision, nowMs);
+    else this.#answer(res, accept, visitor, plan, device, decision, nowMs);
+  }
+
+  /** A person's visit of a link with max_clicks is led on only if one is left. */
+  #takeClick(
+    res: HttpResponse,
+    accept: string | HttpRequest,
+    visitor: Visitor,
+    plan: LinkPlan,
+    device: VisitorDevice,
+    decision: RedirectDecision,
+    nowMs: number,
+  ): void {
+    const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
+    const answer = (outcome: ClickOutcome, ms: number) =>
+      this.#answer(res, accepted, visitor, plan, device, outcome === 'taken' ? decision : plan.usedUp(), ms);
+    // A browser that prefetches asks again if its user goes there.
+    const taken = visitor.is_prefetch ? 'unavailable' : this.#shares.take(plan.link);
+    if (taken === 'unavailable') this.#answers.refuse(res, taken, this.#pageManner(accepted));
+    else if (typeof taken === 'string') answer(taken, nowMs);
+    else this.#answers.wait(res, taken, (outcome) => answer(outcome, this.#clock()));
+  }
+
+  #pageManner(accept: string): ResponseOptions {
+    return { isHead: false, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
+  }
+
+  #answer(
+    res: HttpResponse,
+    accept: string | HttpRequest,
+    visitor: Visitor,
+    plan: LinkPlan,
+    device: VisitorDevice,
+    decision: RedirectDecision,
+    nowMs: number,
+  ): void {
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
       const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
-      const isLast = this.state.isStopping;
-      this.#answers.refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accepted), isLast }, plan.app);
+      this.#answers.refuse(res, decision.kind, this.#pageManner(accepted), plan.app);
       return;
     }
     if (decision.kind === 'password') {

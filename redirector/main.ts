@@ -15,11 +15,15 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { ClickLanes } from './click-lanes.ts';
+import { ClickShares, clickShareLimits } from './click-shares.ts';
 import { exposeCounters } from './counters.ts';
 import { DiskCache } from './disk-cache.ts';
 import { Edge, type EdgeOptions } from './edge.ts';
+import { machineName } from './machine-name.ts';
 import { OrphanVisits } from './orphan-visits.ts';
 import { RedirectorServer } from './server.ts';
+import { currentBootId, ShareFile } from './share-file.ts';
+import { ShareStore } from './share-store.ts';
 import { SignalBeacon } from './signal-beacon.ts';
 import { SignalTokens } from './signal-token.ts';
 import { TracedEdge } from './traced-edge.ts';
@@ -59,7 +63,25 @@ const tokens = new SignalTokens(config.ADDRESS_KEY);
 const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
 const orphans = new OrphanVisits(db, systemClock);
 const longLinks = new LongLinks(cache, db, systemClock);
+// Limited links wait for a connection of their own, so that no other link waits for them.
+const shareDb = new Postgres({
+  url: config.EDGE_DATABASE_URL || config.DATABASE_URL,
+  name: `${instance} shares`,
+  connectionsMax: 1,
+  statementTimeoutMs: 1_500,
+  around: tracing?.trails.around('postgresql'),
+  onError: onPostgresError,
+});
+const sharePath = join(config.DATA_DIR, 'shares', `${instance}.shares`);
+const shareFile = ShareFile.open({ path: sharePath, clock: systemClock, bootId: currentBootId() });
+const { shareMax, settleMs } = clickShareLimits;
+const machine = machineName(join(config.DATA_DIR, 'journal'), config.MACHINE_NAME);
+const shares = new ClickShares(
+  shareFile,
+  new ShareStore({ db: shareDb, machine, instance, settleMs, shareMax }, shareFile),
+);
 const edgeOptions: EdgeOptions = {
+  shares,
   orphans,
   longLinks,
   tokens,
@@ -86,6 +108,8 @@ exposeCounters(metrics, {
   beacon,
   orphans,
   longLinks,
+  shares,
+  shareFile,
   waiting: () => edge.state.waiting,
 });
 
@@ -99,6 +123,8 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'disk cache', stop: () => diskCache.close() },
+  { name: 'share connection', stop: () => shareDb.close() },
+  { name: 'click shares', start: () => shares.start(), stop: () => shares.stop() },
   { name: 'orphan visits', start: () => orphans.start(), stop: () => orphans.stop() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   telemetryPart(config, metrics, {

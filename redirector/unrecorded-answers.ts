@@ -10,6 +10,7 @@ import { passwordPage, passwordPolicy } from '#common/redirect/password-page.ts'
 import { LinkPlan, rootDestinationOf } from '#common/redirect/plan.ts';
 import type { Visitor } from '#common/redirect/visitor.ts';
 import { type ResponseOptions, sendPage, sendRedirect, sendRefusal } from './answer.ts';
+import type { ClickShares } from './click-shares.ts';
 import { type AnswerKind, Counters } from './counters.ts';
 import { sendAssociation } from './host-files.ts';
 import type { VisitState } from './visit.ts';
@@ -20,11 +21,13 @@ export class UnrecordedAnswers {
   readonly #devices: Devices;
   readonly #clock: Clock;
   readonly #countries: Countries;
+  readonly #shares: Pick<ClickShares, 'isReached'>;
 
-  constructor(devices: Devices, clock: Clock, countries: Countries) {
+  constructor(devices: Devices, clock: Clock, countries: Countries, shares: Pick<ClickShares, 'isReached'>) {
     this.#devices = devices;
     this.#clock = clock;
     this.#countries = countries;
+    this.#shares = shares;
   }
 
   refuse(res: HttpResponse, reason: PageReason, manner: ResponseOptions, app: LinkedApp | null = null): void {
@@ -66,7 +69,9 @@ export class UnrecordedAnswers {
     as: AnswerKind,
   ): void {
     const device = this.#devices.of(visitor.user_agent);
-    const decision = new LinkPlan(app, link).decide(device, visitor, this.#clock(), this.#countries);
+    const plan = new LinkPlan(app, link);
+    const isUsedUp = plan.isLimited && this.#shares.isReached(link);
+    const decision = plan.decide(device, visitor, this.#clock(), this.#countries, false, isUsedUp);
     switch (decision.kind) {
       case 'not_found':
       case 'gone':

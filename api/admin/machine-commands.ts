@@ -16,6 +16,10 @@ export function addMachineCommands(program: Command, context: AdminContext): voi
       const retired = done(await retireMachine(context.parts().db, name, options.giveUp === true));
       const lost =
         retired.given_up_seconds > 0 ? ` Records of its last ${retired.given_up_seconds} seconds are given up.` : '';
-      context.print(`${name} is retired.${lost}`);
+      const held =
+        retired.held_clicks > 0
+          ? ` Its redirectors held ${retired.held_clicks} clicks of links with max_clicks, which count as used.`
+          : '';
+      context.print(`${name} is retired.${lost}${held}`);
     });
 }

@@ -12,6 +12,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   await db.execute('DELETE FROM ingest.progress');
   await db.execute('DELETE FROM ingest.name');
+  await db.execute('DELETE FROM click_holders');
   await report('stays', 0, 0);
 });
 afterAll(async () => {
@@ -46,7 +47,7 @@ test('a machine whose records are all stored is removed with its ingests, and no
   await report('gone', 60, 1);
   await ingest('gone/ingest-0', 60);
   await ingest('gone-too/ingest-0', 60);
-  expect(await retireMachine(db, 'gone', false)).toEqual({ kind: 'retired', given_up_seconds: 0 });
+  expect(await retireMachine(db, 'gone', false)).toEqual({ kind: 'retired', given_up_seconds: 0, held_clicks: 0 });
   expect(await left()).toEqual(['gone-too/ingest-0', 'stays']);
 });
 
@@ -57,7 +58,25 @@ test('marks of its journals stay, so that a journal from a backup is counted onc
   expect(await db.query('SELECT mark FROM ingest.mark')).toEqual([{ mark: 7 }]);
 });
 
+async function redirector(machine: string, agoSeconds: number): Promise<void> {
+  await db.execute(
+    `INSERT INTO click_holders VALUES ($1 || '-holder', $1, 'redirector-0', '', false, now() - make_interval(secs => $2))`,
+    [machine, agoSeconds],
+  );
+}
+
+test('clicks that its redirectors held count as used, and no other redirector waits for them any more', async () => {
+  await redirector('edge-9', 60);
+  await db.execute(`INSERT INTO click_shares VALUES ('org_1', 'app_1', 'lnk_1', 'edge-9-holder', 20, 5, 3)`);
+  expect(await retireMachine(db, 'edge-9', false)).toEqual({ kind: 'retired', given_up_seconds: 0, held_clicks: 12 });
+  expect(await db.query('SELECT holder FROM click_holders')).toEqual([]);
+  expect(await db.query('SELECT granted, returned, is_given_up FROM click_shares')).toEqual([
+    { granted: 20, returned: 5, is_given_up: true },
+  ]);
+});
+
 test.each<[string, () => Promise<void>, RegExp]>([
+  ['has a redirector that runs', () => redirector('edge', 2), /the redirector redirector-0 of edge runs/],
   ['still reports', () => report('edge', 3, 0), /reported \d seconds ago: stop its edges/],
   ['runs an ingest', () => ingest('edge/ingest-0', 2), /the ingest edge\/ingest-0 runs/],
   ['has records that are not stored', () => report('edge', 3_600, 30), /has records since \S+ that are not stored/],
@@ -71,6 +90,6 @@ test.each<[string, () => Promise<void>, RegExp]>([
 
 test('records of a lost machine can be given up, which the answer counts', async () => {
   await report('lost', 3_600, 30);
-  expect(await retireMachine(db, 'lost', true)).toEqual({ kind: 'retired', given_up_seconds: 30 });
+  expect(await retireMachine(db, 'lost', true)).toEqual({ kind: 'retired', given_up_seconds: 30, held_clicks: 0 });
   expect(await left()).toEqual(['stays']);
 });

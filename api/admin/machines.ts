@@ -6,7 +6,7 @@
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import { type Refused, refused } from './refusal.ts';
 
-/** A publisher reports twice a second, an ingest sends a heartbeat once. */
+/** A publisher reports twice a second, an ingest once, a redirector with shares of limited links every two seconds. */
 const silentSeconds = 15;
 /** How far a report of a drained machine may lag behind the time at which it was stored, since clocks differ. */
 const drainedMs = 10_000;
@@ -23,6 +23,8 @@ export interface Retired {
   readonly kind: 'retired';
   /** Seconds of records that were given up, according to its last report; 0 for a drained machine. */
   readonly given_up_seconds: number;
+  /** Clicks of links with max_clicks that its redirectors held: they count as used. */
+  readonly held_clicks: number;
 }
 
 /** @param isGivenUp its unstored records are given up. */
@@ -35,7 +37,8 @@ export async function retireMachine(db: Postgres, name: string, isGivenUp: boole
     );
     const ingests = await ingestsOf(queries, name);
     const known = progress.find(({ machine }) => machine === name);
-    if (known === undefined && ingests.length === 0) {
+    const redirectors = await redirectorsOf(queries, name);
+    if (known === undefined && ingests.length + redirectors.length === 0) {
       const names = progress.map(({ machine }) => machine).join(', ') || 'none';
       return refused(`no machine is called ${name}; those that report are: ${names}`);
     }
@@ -46,6 +49,9 @@ export async function retireMachine(db: Postgres, name: string, isGivenUp: boole
         `${name} reported ${known.silent_seconds} seconds ago: stop its edges, wait until signpost_publisher_uncommitted_seconds is near 0, then stop its publisher`,
       );
     }
+    const holding = redirectors.find(({ has_left, silent_seconds }) => !has_left && silent_seconds < silentSeconds);
+    if (holding !== undefined)
+      return refused(`the redirector ${holding.instance} of ${name} runs: stop the processes of ${name} first`);
     const behindMs = known?.behind_ms ?? 0;
     if (behindMs > drainedMs && !isGivenUp) {
       const since = new Date(known?.committed_to ?? 0).toISOString();
@@ -57,7 +63,14 @@ export async function retireMachine(db: Postgres, name: string, isGivenUp: boole
     const names = ingests.map((one) => one.name);
     await queries.execute('DELETE FROM ingest.name WHERE name = ANY ($1)', [names]);
     await queries.execute('DELETE FROM ingest.member WHERE owner = ANY ($1)', [names]);
-    return { kind: 'retired', given_up_seconds: behindMs > drainedMs ? Math.ceil(behindMs / 1000) : 0 };
+    return {
+      kind: 'retired',
+      given_up_seconds: behindMs > drainedMs ? Math.ceil(behindMs / 1000) : 0,
+      held_clicks: await giveUpShares(
+        queries,
+        redirectors.map(({ holder }) => holder),
+      ),
+    };
   });
 }
 
@@ -68,4 +81,32 @@ async function ingestsOf(queries: Queries, machine: string): Promise<{ name: str
       WHERE split_part(name, '/', 1) = $1 FOR UPDATE`,
     [machine],
   );
+}
+
+interface Redirector {
+  readonly holder: string;
+  readonly instance: string;
+  readonly has_left: boolean;
+  readonly silent_seconds: number;
+}
+
+async function redirectorsOf(queries: Queries, machine: string): Promise<Redirector[]> {
+  return await queries.query(
+    `SELECT holder, instance, has_left, extract(epoch FROM now() - reported_at)::integer AS silent_seconds
+       FROM click_holders WHERE machine = $1 ORDER BY holder FOR UPDATE`,
+    [machine],
+  );
+}
+
+/** What they held counts as used, unless one of them returns with its file. @returns how many clicks that is. */
+async function giveUpShares(queries: Queries, holders: readonly string[]): Promise<number> {
+  await queries.execute('DELETE FROM click_holders WHERE holder = ANY ($1)', [holders]);
+  const [row] = await queries.query<{ held: number }>(
+    `WITH given_up AS (
+       UPDATE click_shares SET is_given_up = true, is_wanted = false WHERE holder = ANY ($1) AND NOT is_given_up
+       RETURNING granted - returned - used AS held
+     ) SELECT coalesce(sum(held), 0)::bigint AS held FROM given_up`,
+    [holders],
+  );
+  return row?.held ?? 0;
 }

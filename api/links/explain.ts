@@ -12,7 +12,8 @@ import { linkParams } from './read.ts';
 const rules: readonly ExplainedRule[] = [
   ...(['link.ios_url', 'link.android_url', 'link.fallback_url', 'app.fallback_url'] as const),
   ...(['app.ios.app_store_id', 'app.android.package_name', 'link.expired_url', 'link.expires_at'] as const),
-  ...(['link.archived', 'link.og', 'link.rules', 'link.password', 'host_not_verified', 'none'] as const),
+  ...(['link.archived', 'link.og', 'link.rules', 'link.password', 'link.max_clicks'] as const),
+  ...(['host_not_verified', 'none'] as const),
 ];
 const conditions: readonly RuleCondition[] = [
   ...(['country', 'platform', 'os_version_min', 'os_version_max', 'browser', 'language'] as const),

@@ -26,6 +26,7 @@ const utm = (name: string) =>
   text(CAMPAIGN_CHARACTERS_MAX, `Added to web destinations as ${name}, and stored with each click.`);
 
 export const TAGS_MAX = 20;
+const MAX_CLICKS_MAX = 1_000_000_000;
 
 function tagList(description: string) {
   const about = description === '' ? {} : { description };
@@ -73,7 +74,15 @@ export const linkFields = {
       description: 'From this time on, visitors are sent to expired_url, or get 410.',
     }),
   ),
-  expired_url: address('Destination once the link has expired.'),
+  expired_url: address('Destination once the link has expired, or its max_clicks are used up.'),
+  max_clicks: nullable(
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_CLICKS_MAX,
+      description:
+        'So many clicks of people are led on, and never one more; later visitors are answered as if the link had expired. Previews, bots and HEAD requests use up nothing. See click_limit.',
+    }),
+  ),
   tap_page: Type.Unsafe<TapPageMode | null>({
     type: ['string', 'null'],
     enum: [...tapPageModes, null],

@@ -27,6 +27,7 @@ const link: fc.Arbitrary<LinkSnapshot> = fc.record({
   tap_page: fc.constantFrom('off', 'ios', 'mobile', null),
   rules: fc.constantFrom(null, [{ country: ['DE'], url: 'https://de.example/' }]),
   password_hash: text,
+  max_clicks: fc.option(fc.nat()),
 });
 
 test('a link that is encoded for Redis and decoded again is the same, field by field', () => {
@@ -46,7 +47,13 @@ test('invalid snapshots are ignored: broken JSON, another shape, another number 
 
 test('snapshots written by a version without tap pages are read, and show none', () => {
   const now: unknown[] = JSON.parse(
-    encodeLink({ ...fc.sample(link, 1)[0], tap_page: 'ios', rules: null, password_hash: null } as LinkSnapshot),
+    encodeLink({
+      ...fc.sample(link, 1)[0],
+      tap_page: 'ios',
+      rules: null,
+      password_hash: null,
+      max_clicks: null,
+    } as LinkSnapshot),
   );
   expect(decodeLink(JSON.stringify(now))?.tap_page).toBe('ios');
   expect(decodeLink(JSON.stringify(now.slice(0, 19)))).toMatchObject({ tap_page: null });
@@ -55,6 +62,7 @@ test('snapshots written by a version without tap pages are read, and show none',
 
 test('the snapshot of a link without rules is read by versions without rules, and that of one with rules is not', () => {
   const lengthOf = (rules: LinkSnapshot['rules']) =>
-    JSON.parse(encodeLink({ ...fc.sample(link, 1)[0], rules, password_hash: null } as LinkSnapshot)).length;
+    JSON.parse(encodeLink({ ...fc.sample(link, 1)[0], rules, password_hash: null, max_clicks: null } as LinkSnapshot))
+      .length;
   expect([lengthOf(null), lengthOf([])]).toEqual([20, 21]);
 });

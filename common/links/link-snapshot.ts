@@ -31,6 +31,8 @@ export interface LinkSnapshot extends Readonly<Record<UtmField, string | null>> 
   readonly rules: readonly LinkRule[] | null;
   /** Of the password that visitors are asked for; null: none. */
   readonly password_hash: string | null;
+  /** Of people; null: without a limit. */
+  readonly max_clicks: number | null;
 }
 
 export interface LinkedApp {
@@ -89,7 +91,7 @@ function partsOf(key: string): [host: string, shortCode: string] {
 export const linkSnapshotColumns = `l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
        l.ios_url, l.android_url, l.fallback_url,
        l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
-       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.rules,
+       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.rules, l.max_clicks,
        CASE WHEN l.has_password THEN coalesce((SELECT p.hash FROM link_passwords p WHERE p.link_id = l.id), '-') END AS password_hash`;
 const appsOfKeys = `unnest($1::text[], $2::text[]) AS k(host, code)
   JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL AND a.host_verified_at IS NOT NULL`;
@@ -214,13 +216,18 @@ export function encodeLink(link: LinkSnapshot): string {
     ...UTM_FIELDS.map((name) => link[name]),
     ...[link.og_title, link.og_description, link.og_image_url, link.expires_at, link.expired_url],
     link.tap_page,
-    // Left out without rules and password, so that redirectors of a version before these can read it.
-    ...(link.rules === null && link.password_hash === null ? [] : [link.rules]),
-    ...(link.password_hash === null ? [] : [link.password_hash]),
+    ...laterFields(link),
   ]);
 }
 
-const linkFields = 22;
+/** Without those at the end that are null, so that redirectors of a version before these fields can read it. */
+function laterFields({ rules, password_hash, max_clicks }: LinkSnapshot): readonly unknown[] {
+  const fields = [rules, password_hash, max_clicks];
+  while (fields.at(-1) === null) fields.pop();
+  return fields;
+}
+
+const linkFields = 23;
 /** Snapshots of versions without tap pages, which may run next to this one during an upgrade. */
 const linkFieldsMin = 19;
 
@@ -252,6 +259,7 @@ export function decodeLink(text: string): LinkSnapshot | undefined {
     tap_page: tapPageModeOf(f[19]),
     rules: f[20] ?? null,
     password_hash: f[21] ?? null,
+    max_clicks: f[22] ?? null,
   };
 }
 

@@ -33,10 +33,37 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly expired_url: string | null;
   readonly tap_page: TapPageMode | null;
   readonly rules: readonly LinkRule[] | null;
+  readonly max_clicks: number | null;
+  /** Of the redirectors; null without a limit, absent in webhooks. */
+  readonly click_shares?: undefined | { readonly used: number; readonly held: number } | null;
   readonly has_password: boolean;
   readonly clicks_before: number | null;
   readonly created_at: Date;
   readonly updated_at: Date;
+}
+
+/** What redirectors used of a link's max_clicks, and what they hold, as one JSON object. @param link an SQL expression. */
+export function clickSharesOf(link: string): string {
+  return `SELECT jsonb_build_object(
+      'used', coalesce(sum(CASE WHEN s.is_given_up THEN s.granted - s.returned ELSE s.used END), 0),
+      'held', coalesce(sum(s.granted - s.returned - s.used) FILTER (WHERE NOT s.is_given_up), 0))
+    FROM click_shares s WHERE s.link_id = ${link}`;
+}
+
+/** Where a link is on the way to its max_clicks. */
+export interface ClickLimit {
+  readonly used: number;
+  readonly held: number;
+  readonly left: number;
+}
+
+export function clickLimitOf({
+  max_clicks,
+  click_shares,
+}: Pick<LinkRow, 'max_clicks' | 'click_shares'>): ClickLimit | null {
+  if (max_clicks === null || !click_shares) return null;
+  const { used, held } = click_shares;
+  return { used, held, left: Math.max(max_clicks - used - held, 0) };
 }
 
 /** The columns of LinkRow, from `links l` and `apps a`. */
@@ -44,7 +71,8 @@ export const linkColumns = `l.id, l.organization_id, l.app_id, a.host, l.short_c
   ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = l.id ORDER BY c.code) AS other_codes, l.path, l.campaign, l.source, l.archived,
   l.title, l.data, l.tags, l.external_id, l.ios_url, l.android_url, l.fallback_url,
   l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
-  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.rules, l.has_password, l.clicks_before, l.created_at, l.updated_at`;
+  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.rules, l.max_clicks,
+  CASE WHEN l.max_clicks IS NOT NULL THEN (${clickSharesOf('l.id')}) END AS click_shares, l.has_password, l.clicks_before, l.created_at, l.updated_at`;
 
 /** For each app of `apps a`: the link that has a code, its own or another, as `h.link_id`. @param code an SQL expression. */
 export function linkWithCode(code: string): string {
@@ -55,10 +83,11 @@ export function linkWithCode(code: string): string {
 
 /** A link as the API returns it. */
 export function linkAnswer(row: LinkRow, shortUrl: ShortUrl): object {
-  const { organization_id: _, host, expires_at, created_at, updated_at, ...fields } = row;
+  const { organization_id: _, host, expires_at, created_at, updated_at, click_shares: __, ...fields } = row;
   return {
     ...fields,
     url: shortUrl(host, row.short_code),
+    click_limit: clickLimitOf(row),
     expires_at: expires_at === null ? null : expires_at.toISOString(),
     created_at: created_at.toISOString(),
     updated_at: updated_at.toISOString(),
@@ -89,6 +118,18 @@ export const linkSchema = Type.Object(
     data: Type.Object({}, { additionalProperties: true }),
     tags: Type.Array(Type.String()),
     expires_at: nullable(time),
+    click_limit: nullable(
+      Type.Object(
+        {
+          used: Type.Integer({ description: 'Clicks that redirectors reported as led on; seconds behind.' }),
+          held: Type.Integer({
+            description: 'Clicks that redirectors hold as shares, used in the last seconds or not yet.',
+          }),
+          left: Type.Integer({ description: 'Clicks of which no redirector holds a share.' }),
+        },
+        { description: 'Where the link is on the way to its max_clicks; null without it, and in webhooks.' },
+      ),
+    ),
     has_password: Type.Boolean({ description: 'Whether visitors are asked for a password.' }),
     clicks_before: nullable(
       Type.Integer({
@@ -131,6 +172,8 @@ export const linkExample = {
   expired_url: null,
   tap_page: null,
   rules: null,
+  max_clicks: null,
+  click_limit: null,
   has_password: false,
   clicks_before: null,
   created_at: '2026-01-15T09:30:00.000Z',

@@ -134,6 +134,7 @@ export function snapshotOfLongLink(app: LinkedApp, { code, fields }: LongLink): 
     expired_url: null,
     rules: null,
     password_hash: null,
+    max_clicks: null,
     ...columns,
   };
 }

@@ -59,7 +59,7 @@ const gateway = [
   ...links,
 ] as const;
 const redirector = [
-  ...(['EDGE_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'LOG_PARTITIONS'] as const),
+  ...(['EDGE_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'LOG_PARTITIONS', 'MACHINE_NAME'] as const),
   ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT', 'GEOIP_DB'] as const),
   ...privacy,
   ...shortLinks,

@@ -112,6 +112,11 @@ export function isBot(device: VisitorDevice, userAgent: string): boolean {
   return device.isBot;
 }
 
+/** A bot, or a crawler that shows a preview: its visits use up nothing of a limited link. */
+export function isProgram(device: VisitorDevice, userAgent: string): boolean {
+  return device.isPreviewCrawler || isBot(device, userAgent);
+}
+
 /** When either limit is reached, the map is cleared: strings in use are back within a second. */
 const devicesMax = 20_000;
 const bytesMax = 33_554_432;

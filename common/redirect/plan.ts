@@ -35,6 +35,7 @@ export type RedirectRule =
   | 'link.archived'
   | 'link.expires_at'
   | 'link.expired_url'
+  | 'link.max_clicks'
   | 'link.og'
   | 'link.rules'
   | 'link.password'
@@ -85,11 +86,15 @@ const ruleDecisionsMax = 16;
 
 const archived: RedirectDecision = { kind: 'not_found', rule: 'link.archived' };
 const leadsNowhere: RedirectDecision = { kind: 'not_found', rule: 'none' };
-const gone: RedirectDecision = { kind: 'gone', rule: 'link.expires_at' };
+
+/** Why a link leads to its destination no more. */
+type EndRule = 'link.expires_at' | 'link.max_clicks';
 
 export class LinkPlan {
   readonly app: LinkedApp;
   readonly link: LinkSnapshot;
+  /** Whether it leads only so many people on. */
+  readonly isLimited: boolean;
   readonly #utm: UtmTexts;
   readonly #constant: ConstantFields;
   #constantJson: string;
@@ -109,6 +114,7 @@ export class LinkPlan {
   constructor(app: LinkedApp, link: LinkSnapshot) {
     this.app = app;
     this.link = link;
+    this.isLimited = link.max_clicks !== null;
     this.#utm = utmOf(link);
     this.#constant = {
       organization_id: app.organization_id,
@@ -133,16 +139,18 @@ export class LinkPlan {
     return this;
   }
 
-  /** @param countries of addresses; only rules with countries ask it. @param isUnlocked the visitor gave the password. */
+  /** @param countries of addresses; only rules with countries ask it. @param isUnlocked the visitor gave the password. @param isUsedUp nothing is left of its max_clicks. */
   decide(
     device: VisitorDevice,
     visitor: DecidedVisitor,
     nowMs: number,
     countries: Countries,
     isUnlocked = false,
+    isUsedUp = false,
   ): RedirectDecision {
     if (this.#isArchived) return archived;
-    if (nowMs >= this.#expiresMs) return this.#expired();
+    if (nowMs >= this.#expiresMs) return this.#ended('link.expires_at');
+    if (isUsedUp) return this.usedUp();
     if (device.isPreviewCrawler && this.#preview !== null) return this.#preview;
     if (this.#password !== null && !isUnlocked) return this.#password;
     if (this.#rules !== null) {
@@ -191,10 +199,16 @@ export class LinkPlan {
     return decision;
   }
 
-  #expired(): RedirectDecision {
+  /** The decision for a visitor who came too late. */
+  usedUp(): RedirectDecision {
+    return this.#ended('link.max_clicks');
+  }
+
+  #ended(rule: EndRule): RedirectDecision {
     const destination = expiredDestinationOf(this.link);
-    if (destination === null) return gone;
-    return { kind: 'expired', rule: 'link.expired_url', destination, tap: null, target: null };
+    if (destination === null) return { kind: 'gone', rule };
+    const decides = rule === 'link.expires_at' ? 'link.expired_url' : rule;
+    return { kind: 'expired', rule: decides, destination, tap: null, target: null };
   }
 
   #decisionOn(platform: Platform): RedirectDecision {

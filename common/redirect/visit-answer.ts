@@ -43,17 +43,18 @@ export interface VisitAnswer {
   readonly headers: AnswerHeaders;
 }
 
-/** The answer to a visit that does not happen. @param shortUrl of the redirector's settings. */
+/** The answer to a visit that does not happen. @param shortUrl of the redirector's settings. @param isUsedUp nothing is left of its max_clicks. */
 export function imaginedAnswer(
   { app, link }: { readonly app: LinkedApp; readonly link: LinkSnapshot },
   visit: ImaginedVisit,
   nowMs: number,
   shortUrl: ShortUrl,
+  isUsedUp = false,
 ): VisitAnswer {
   const device = visitorDeviceOf(visit.user_agent);
   const countries: Countries = { countryOf: () => visit.country };
   const plan = new LinkPlan(app, link);
-  const decision = plan.decide(device, visit, nowMs, countries);
+  const decision = plan.decide(device, visit, nowMs, countries, false, isUsedUp);
   const { rule } = decision;
   const asksRules = decision.kind === 'redirect' || rule === 'none';
   const about = {

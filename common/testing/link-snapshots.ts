@@ -36,4 +36,5 @@ export const testLink: LinkSnapshot = {
   tap_page: null,
   rules: null,
   password_hash: null,
+  max_clicks: null,
 };

@@ -155,6 +155,8 @@ export function LinkState({ link }: { readonly link: Link }) {
   if (link.archived) return <span className="tag">{t('link.archived')}</span>;
   if (link.expires_at && Date.parse(link.expires_at) <= Date.now())
     return <span className="tag bad">{t('link.expired')}</span>;
+  if (link.click_limit && link.click_limit.left + link.click_limit.held === 0)
+    return <span className="tag bad">{t('link.limit_reached')}</span>;
   if (link.expires_at) return <span className="tag warn">{t('link.expires_in', { time: ago(link.expires_at) })}</span>;
   return null;
 }

@@ -77,6 +77,34 @@ const everybody = [
   "COPY links TO '/tmp/links'",
   "COPY (SELECT 1) TO PROGRAM 'true'",
   "SELECT pg_read_file('/etc/passwd')",
+  'UPDATE click_shares SET used = 0',
+  'DELETE FROM click_holders',
+];
+
+test('redirectors take shares of clicks by functions, and by nothing else', async () => {
+  await owner.execute(`UPDATE links SET max_clicks = 9 WHERE id = 'lnk_1'`);
+  const redirector = as.signpost_redirector;
+  const enter = `SELECT signpost_enter_clicks('one', 'machine', 'redirector-0', $1, false) AS latest`;
+  const [{ latest } = { latest: '' }] = await redirector.query<{ latest: string }>(enter, ['']);
+  await redirector.query(enter, [latest]);
+  expect(await redirector.query(`SELECT * FROM signpost_take_clicks('one', 'lnk_1', 0, 0, 0, 200, 0)`)).toEqual([
+    { outcome: 'granted', granted: 4, returned: 0, open_elsewhere: 0 },
+  ]);
+  await redirector.query(`SELECT signpost_report_clicks('one', '{lnk_1}', '{4}', '{1}', '{3}')`);
+  const tenancy = new Tenancy(as.signpost_gateway);
+  const seen = (organization: string) =>
+    tenancy.within(allApps([organization]), (tenant) =>
+      tenant.query('SELECT granted, returned, used FROM click_shares WHERE $1::text[] IS NOT NULL'),
+    );
+  expect([await seen('org_1'), await seen('org_2')]).toEqual([[{ granted: 4, returned: 1, used: 3 }], []]);
+  for (const sql of ['SELECT * FROM click_shares', 'SELECT * FROM click_holders'])
+    await expect(redirector.query(sql)).rejects.toThrow(/permission denied/);
+});
+
+const shares = [
+  "SELECT signpost_enter_clicks('mine', 'm', 'i', '', false)",
+  "SELECT signpost_report_clicks('mine', '{lnk_1}', '{9}', '{0}', '{9}')",
+  "SELECT signpost_take_clicks('mine', 'lnk_1', 0, 0, 0, 9, 0)",
 ];
 
 const accounts = [
@@ -113,6 +141,7 @@ const refused: Record<ProcessRoleName, readonly string[]> = {
   signpost_redirector: [...everybody, ...accounts, ...records, ...installs, ...webhooks],
   signpost_webhooks: [
     ...everybody,
+    ...shares,
     ...accounts,
     ...records,
     ...installs,
@@ -123,6 +152,7 @@ const refused: Record<ProcessRoleName, readonly string[]> = {
   ],
   signpost_gateway: [
     ...everybody,
+    ...shares,
     ...accounts,
     ...records,
     ...webhooks,
@@ -131,6 +161,7 @@ const refused: Record<ProcessRoleName, readonly string[]> = {
   ],
   signpost_ingest: [
     ...everybody,
+    ...shares,
     ...accounts,
     'SELECT * FROM links',
     'SELECT name FROM apps',

@@ -4,7 +4,7 @@ GRANT USAGE ON SCHEMA public TO signpost_gateway;
 GRANT SELECT (id, organization_id, version, name, host, host_verified_at, ios, android, fallback_url, allowed_destination_hosts,
   settings, pages, api_key_hash, deleted_at) ON apps TO signpost_gateway;
 GRANT SELECT, INSERT ON links TO signpost_gateway;
-GRANT SELECT ON link_codes, link_passwords TO signpost_gateway;
+GRANT SELECT ON link_codes, link_passwords, click_shares TO signpost_gateway;
 GRANT SELECT, INSERT, UPDATE (is_open_due) ON claims TO signpost_gateway;
 GRANT SELECT, INSERT, DELETE ON install_answers, install_names TO signpost_gateway;
 GRANT UPDATE (record) ON install_answers TO signpost_gateway;
@@ -37,6 +37,10 @@ BEGIN
     CREATE POLICY gateway ON link_passwords FOR SELECT TO signpost_gateway USING (
       (SELECT coalesce(current_setting('signpost.organization_ids', true), '') = '')
       OR organization_id = ANY ((SELECT signpost_organizations())::text[]));
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'click_shares' AND policyname = 'gateway') THEN
+    CREATE POLICY gateway ON click_shares FOR SELECT TO signpost_gateway USING (
+      organization_id = ANY ((SELECT signpost_organizations())::text[]));
   END IF;
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'links' AND policyname = 'gateway_adds') THEN
     CREATE POLICY gateway_adds ON links FOR INSERT TO signpost_gateway WITH CHECK (

@@ -21,3 +21,7 @@ END $$;
 GRANT EXECUTE ON FUNCTION signpost_count_orphans(text[], date[], text[], bigint[], timestamptz[], integer) TO signpost_redirector;
 -- Long links are made only by this function, which checks and limits them.
 GRANT EXECUTE ON FUNCTION signpost_make_long_link(text, text, text, jsonb) TO signpost_redirector;
+-- Shares of clicks are taken only by these functions, which keep the maximum of each link.
+GRANT EXECUTE ON FUNCTION signpost_enter_clicks(text, text, text, text, boolean),
+  signpost_report_clicks(text, text[], bigint[], bigint[], bigint[]),
+  signpost_open_clicks(text), signpost_take_clicks(text, text, bigint, bigint, bigint, integer, integer) TO signpost_redirector;

@@ -19,10 +19,13 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { ClickLanes } from '#redirector/click-lanes.ts';
+import { ClickShares } from '#redirector/click-shares.ts';
 import { DiskCache } from '#redirector/disk-cache.ts';
 import { Edge } from '#redirector/edge.ts';
 import { OrphanVisits } from '#redirector/orphan-visits.ts';
 import { RedirectorServer } from '#redirector/server.ts';
+import { currentBootId, ShareFile } from '#redirector/share-file.ts';
+import { ShareStore } from '#redirector/share-store.ts';
 import { SignalBeacon } from '#redirector/signal-beacon.ts';
 import { SignalTokens } from '#redirector/signal-token.ts';
 import { VisitorCountries } from '#redirector/visitor-countries.ts';
@@ -114,6 +117,8 @@ export class TestEdge {
   readonly cache: LinkCache;
   readonly beacon: SignalBeacon;
   readonly orphans: OrphanVisits;
+  readonly shares: ClickShares;
+  readonly shareDb: Postgres;
   readonly edge: Edge;
   readonly server: RedirectorServer;
   readonly port: number;
@@ -121,7 +126,19 @@ export class TestEdge {
   private constructor(
     parts: Pick<
       TestEdge,
-      'folder' | 'diskCache' | 'redis' | 'db' | 'journal' | 'cache' | 'beacon' | 'orphans' | 'edge' | 'server' | 'port'
+      | 'folder'
+      | 'diskCache'
+      | 'redis'
+      | 'db'
+      | 'journal'
+      | 'cache'
+      | 'beacon'
+      | 'orphans'
+      | 'shares'
+      | 'shareDb'
+      | 'edge'
+      | 'server'
+      | 'port'
     >,
   ) {
     this.folder = parts.folder;
@@ -132,6 +149,8 @@ export class TestEdge {
     this.cache = parts.cache;
     this.beacon = parts.beacon;
     this.orphans = parts.orphans;
+    this.shares = parts.shares;
+    this.shareDb = parts.shareDb;
     this.edge = parts.edge;
     this.server = parts.server;
     this.port = parts.port;
@@ -144,6 +163,8 @@ export class TestEdge {
       trustedProxies?: string[];
       diskCacheFolder?: string;
       beaconClock?: Clock;
+      /** The file of its shares; default: one of its own. */
+      sharePath?: string;
     } = {},
   ): Promise<TestEdge> {
     const folder = mkdtempSync(join(tmpdir(), 'signpost-redirector-'));
@@ -168,7 +189,14 @@ export class TestEdge {
     const tokens = new SignalTokens('a key for tests that is long enough');
     const beacon = new SignalBeacon({ redis, tokens, clock: options.beaconClock ?? systemClock });
     const orphans = new OrphanVisits(db, systemClock);
+    const shareDb = new Postgres({ url: urls.postgres, name: 'shares', connectionsMax: 1, statementTimeoutMs: 1_500 });
+    const path = options.sharePath ?? join(folder, 'shares', 'redirector-0.shares');
+    const shareFile = ShareFile.open({ path, clock: systemClock, bootId: currentBootId() });
+    const place = { machine: 'test', instance: path, settleMs: 0, shareMax: 200 };
+    const shares = new ClickShares(shareFile, new ShareStore({ db: shareDb, ...place }, shareFile));
+    shares.start();
     const edge = new Edge({
+      shares,
       orphans,
       longLinks: new LongLinks(cache, db, systemClock),
       tokens,
@@ -188,11 +216,27 @@ export class TestEdge {
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();
     const port = server.listen({ host: '127.0.0.1', port: 0 });
-    return new TestEdge({ folder, diskCache, redis, db, journal, cache, beacon, orphans, edge, server, port });
+    return new TestEdge({
+      folder,
+      diskCache,
+      redis,
+      db,
+      journal,
+      cache,
+      beacon,
+      orphans,
+      shares,
+      shareDb,
+      edge,
+      server,
+      port,
+    });
   }
 
   async stop(): Promise<void> {
     await this.server.stop(500);
+    await this.shares.stop();
+    await this.shareDb.close();
     await this.cache.stop();
     await this.diskCache.close();
     await this.redis.close();
