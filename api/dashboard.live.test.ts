@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import decodeQr from 'jsqr';
 import { Secret, TOTP } from 'otpauth';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { newId } from '#common/ids.ts';
 import { matchJson } from '#common/log/match-record.ts';
@@ -35,6 +35,11 @@ beforeAll(async () => {
 afterAll(() => stage?.stop());
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
+/** Within the window, and not only somewhere on the page. */
+async function isOnScreen(page: Page, one: Locator): Promise<boolean> {
+  const [box, view] = [await one.boundingBox(), page.viewportSize()];
+  return box !== null && view !== null && box.y >= 0 && box.y + box.height <= view.height;
+}
 const nav = (page: Page, name: string) => page.getByRole('navigation').getByRole('link', { name, exact: true });
 
 test('a new owner logs in, creates an app and a link, and sees the first click counted', {
@@ -132,9 +137,18 @@ test('a short code is checked as it is typed, a taken one is reported at its fie
   await page.getByText('This code is free.').waitFor();
   await page.getByLabel('Short code').fill(taken?.short_code ?? '');
   await page.getByText('Another link has this code.').waitFor();
-  await page.getByRole('button', { name: 'Create link' }).click();
+  // With its sections open the form is longer than the screen.
+  for (const section of ['UTM parameters', 'Apps and devices', 'Tags and expiry'])
+    await page.getByText(section).click();
+  const create = page.getByRole('button', { name: 'Create link' });
+  expect(await isOnScreen(page, create)).toBe(true);
+  await page.getByLabel('Address after expiry').scrollIntoViewIfNeeded();
+  await create.click();
   const field = page.getByRole('textbox', { name: 'Short code' });
   await expect.poll(() => field.getAttribute('aria-invalid')).toBe('true');
+  await expect.poll(() => isOnScreen(page, field)).toBe(true);
+  await field.fill('another-code');
+  expect(await field.getAttribute('aria-invalid')).toBe(null);
   expect(await page.getByLabel('Destination').inputValue()).toBe('https://www.example.com/again');
   await browser.close();
 });
@@ -253,6 +267,7 @@ test('the pages of an app are written in its settings, and one that is too long 
   await gone.fill('x'.repeat(16_385));
   await page.getByRole('button', { name: 'Save' }).click();
   await expect.poll(() => gone.getAttribute('aria-invalid')).toBe('true');
+  await expect.poll(() => isOnScreen(page, gone)).toBe(true);
   await gone.fill('');
   await page.getByRole('button', { name: 'Save' }).click();
   const pages = async () => (await owner.call('GET', `/apps/${shop.appId}`)).body.pages;
@@ -628,6 +643,10 @@ test('a file with columns of its own is checked row by row, imported, and taken 
   await page
     .getByLabel('File', { exact: true })
     .setInputFiles({ name: 'l.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
+  await page.getByLabel('From').selectOption({ label: 'Bitly' });
+  expect(await page.getByLabel('Hosts whose codes to take over').inputValue()).toBe('bit.ly');
+  await page.getByLabel('From').selectOption({ label: 'Plain CSV' });
+  expect(await page.getByLabel('Hosts whose codes to take over').inputValue()).toBe('');
   await page.getByText('Columns of the file').click();
   await page.getByLabel('Code', { exact: true }).selectOption('Kürzel');
   await page.getByLabel('Destination', { exact: true }).selectOption('Wohin');
@@ -676,8 +695,14 @@ test('a link’s page shows owners what was changed, and lists of links, apps, m
   const history = page.getByRole('region', { name: 'History' });
   await expect.poll(() => history.getByRole('row').count()).toBe(4);
   expect(await history.getByRole('row').nth(1).textContent()).toMatch(/changed with othersidsadd_tags$/);
-  expect(await history.getByRole('row').nth(2).textContent()).toMatch(/changedtitlecampaign$/);
+  expect(await history.getByRole('row').nth(2).textContent()).toMatch(/changedTitleCampaign$/);
   expect(await history.getByRole('row').nth(3).textContent()).toMatch(/created/);
+  await page.getByRole('button', { name: 'Archive' }).click();
+  await page.getByText('also those who scan a printed code').waitFor();
+  expect((await owner.call('GET', `/links/${id}`)).body.archived).toBe(false);
+  await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
+  await page.getByRole('button', { name: 'Restore' }).click();
+  await page.getByRole('button', { name: 'Archive' }).waitFor();
   const saved = async (path: string, name: string) => {
     await page.goto(`${stage.origin}${path}`);
     const waits = page.waitForEvent('download');
@@ -887,14 +912,14 @@ test('records are on the screen as they arrive, and a row opens all that belongs
   await stage.log.write('match', matchJson(plainMatch(place, { ...matched, device_id: 'my-phone', time: Date.now() })));
   await stage.log.write('event', eventOf({ organization_id, app_id }, 'my-phone'));
   await tail.getByRole('button', { name: /^opened/ }).click();
-  const story = page.getByRole('dialog', { name: 'What belongs together' });
+  const story = page.getByRole('dialog', { name: 'This record and what belongs to it' });
   await story.waitFor();
   expect(await story.locator('.tag').allTextContents()).toEqual(['Click', 'Match', 'Event']);
   await page.keyboard.press('Escape');
   expect(await tail.getByRole('row').count()).toBe(5);
   await page.getByRole('button', { name: 'Click', exact: true }).click();
   await expect.poll(() => tail.getByRole('row').count()).toBe(3);
-  await page.getByLabel('Device or link id').fill('my-phone');
+  await page.getByLabel('Short code, link id or device').fill('my-phone');
   await page.keyboard.press('Enter');
   await page.getByText('Waiting for records').waitFor();
   await page.getByText('live', { exact: true }).waitFor();
@@ -905,6 +930,10 @@ test('records are on the screen as they arrive, and a row opens all that belongs
   );
   await tail.getByRole('button', { name: /my-phone/ }).waitFor();
   expect(await tail.getByRole('row').count()).toBe(2);
+  const { short_code, id } = (await owner.call('GET', `/links/${shop.linkIds[0]}`)).body;
+  await page.getByLabel('Short code, link id or device').fill(short_code);
+  await page.keyboard.press('Enter');
+  await expect.poll(() => page.url()).toContain(`device=${id}`);
   expect(faults).toEqual([]);
   await browser.close();
 });
@@ -1046,6 +1075,20 @@ test('a browser in German gets German texts, numbers and dates', { tags: ['slow'
   await nav(page, 'Übersicht').waitFor();
   await expect.poll(() => page.getByLabel('Klicks', { exact: true }).textContent()).toMatch(/^\d\.\d{3}$/);
   await page.getByRole('button', { name: /^Deutschland/ }).waitFor();
+  expect(
+    await page
+      .locator('figcaption')
+      .getByText(/Höchstwert/)
+      .textContent(),
+  ).toMatch(/\)\.$/);
+  const right = async (one: Locator) => {
+    const box = await one.boundingBox();
+    return (box?.x ?? 0) + (box?.width ?? 0);
+  };
+  // The German texts fit next to the screen.
+  const side = await right(page.getByRole('banner'));
+  for (const one of [page.getByLabel('Sprache'), page.getByRole('button', { name: 'Abmelden' })])
+    expect(await right(one)).toBeLessThan(side);
   expect(await page.locator('html').getAttribute('lang')).toBe('de');
   await browser.close();
 });

@@ -67,6 +67,15 @@ export function newLinkOf(draft: LinkDraft, appId: string): Body<'POST /links'> 
   };
 }
 
+/** The in-app path follows the destination as long as it is the path of the destination. */
+export function changed(draft: LinkDraft, change: Partial<LinkDraft>): LinkDraft {
+  const { destination, path } = change;
+  const follows = draft.path !== '' && draft.path === pathOf(withScheme(draft.destination));
+  return destination === undefined || path !== undefined || !follows
+    ? { ...draft, ...change }
+    : { ...draft, ...change, path: pathOf(withScheme(destination)) };
+}
+
 export function withScheme(text: string): string {
   const trimmed = text.trim();
   return trimmed === '' || /^[a-z][a-z0-9+.-]*:/i.test(trimmed) ? trimmed : `https://${trimmed}`;

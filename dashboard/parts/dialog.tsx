@@ -42,11 +42,13 @@ interface ConfirmProps {
   readonly text: string;
   readonly action: string;
   readonly isBusy: boolean;
+  /** It creates something, and takes nothing away. */
+  readonly isHarmless?: boolean;
   readonly onConfirm: () => void;
   readonly onClose: () => void;
 }
 
-export function Confirm({ title, text, action, isBusy, onConfirm, onClose }: ConfirmProps) {
+export function Confirm({ title, text, action, isBusy, isHarmless = false, onConfirm, onClose }: ConfirmProps) {
   return (
     <Dialog title={title} onClose={onClose}>
       <div className="fields">
@@ -56,7 +58,7 @@ export function Confirm({ title, text, action, isBusy, onConfirm, onClose }: Con
         <button type="button" onClick={onClose}>
           {t('cancel')}
         </button>
-        <button type="button" className="danger" disabled={isBusy} onClick={onConfirm}>
+        <button type="button" className={isHarmless ? 'primary' : 'danger'} disabled={isBusy} onClick={onConfirm}>
           {action}
         </button>
       </footer>

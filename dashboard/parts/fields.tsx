@@ -1,5 +1,14 @@
 /** Form fields with a label, a hint, and the API's message about the value. */
-import { type ReactNode, useEffect, useId, useRef } from 'react';
+import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
+
+/** After a refused attempt, the focus is in the first field that has a message: it may be out of sight. */
+export function useFaultFocus(error: unknown) {
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (error) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
+  }, [error]);
+  return form;
+}
 
 interface FieldProps {
   readonly label: string;
@@ -21,7 +30,8 @@ interface FieldProps {
 
 export function Field(props: FieldProps) {
   const id = useId();
-  const { label, value, onChange, hint, fault, before, status } = props;
+  const { label, value, onChange, hint, before, status } = props;
+  const fault = useFault(props.fault, value);
   const about = [fault ? `${id}-fault` : '', status ? `${id}-status` : '', hint ? `${id}-hint` : '']
     .filter((one) => one !== '')
     .join(' ');
@@ -64,7 +74,7 @@ export function Field(props: FieldProps) {
       ) : null}
       {status ? (
         <p className={`hint ${status.tone}`} id={`${id}-status`} role="status">
-          {fault ? '' : status.text}
+          {fault && status.tone !== '' ? '' : status.text}
         </p>
       ) : null}
       {hint ? (
@@ -74,6 +84,13 @@ export function Field(props: FieldProps) {
       ) : null}
     </div>
   );
+}
+
+/** The message is about the value that was sent: it disappears once that value is changed. */
+function useFault(fault: string | undefined, value: string): string | undefined {
+  const [refused, setRefused] = useState({ fault, value });
+  if (refused.fault !== fault) setRefused({ fault, value });
+  return value === refused.value ? fault : undefined;
 }
 
 interface ChoiceProps<Value extends string> {

@@ -6,9 +6,10 @@ import { call } from '#dashboard/api.ts';
 import { ago, time } from '#dashboard/format.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
+import { Choice } from '#dashboard/parts/fields.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
-import { t } from '#dashboard/texts/text.ts';
+import { chooseLanguage, language, languages, t } from '#dashboard/texts/text.ts';
 import { Password } from './password.tsx';
 
 /** It draws a QR code, which few visits need. */
@@ -47,6 +48,14 @@ export function Account() {
         <SecondFactor isOn={user.totp_enabled} isRequired={organizations.some((one) => one.totp_required)} />
       </Suspense>
       <Password />
+      <section className="card">
+        <header>
+          <h2>{t('language')}</h2>
+        </header>
+        <div className="inside">
+          <Choice label={t('language')} isLabelHidden value={language} options={languages} onChange={chooseLanguage} />
+        </div>
+      </section>
       <Sessions />
     </div>
   );

@@ -1,6 +1,7 @@
 /** One app: its key, its host, its platforms, and how it matches. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import { Link as PageLink } from 'wouter';
 import { call } from '#dashboard/api.ts';
 import { ago, whole } from '#dashboard/format.ts';
 import { useCanWrite } from '#dashboard/me.ts';
@@ -83,7 +84,9 @@ function Key({ app, canWrite }: { readonly app: App; readonly canWrite: boolean 
           <code>{app.api_key ?? app.api_key_preview}</code>
           {app.api_key ? <CopyButton text={app.api_key} label={t('copy')} /> : null}
         </div>
-        <p className="muted small">{t(app.api_key ? 'key.about' : 'key.hidden')}</p>
+        <p className="muted small">
+          {t(app.api_key ? 'key.about' : 'key.hidden')} <PageLink href="/members/keys">{t('key.server')}</PageLink>
+        </p>
       </div>
       {asks ? (
         <Confirm

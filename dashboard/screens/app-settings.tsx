@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { ApiFailure, call } from '#dashboard/api.ts';
 import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
-import { Choice, Field } from '#dashboard/parts/fields.tsx';
+import { Choice, Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { AppPages } from './app-pages.tsx';
@@ -45,7 +45,8 @@ function changesOf(draft: Draft) {
         : {
             bundle_id: draft.bundle.trim(),
             team_id: orNull(draft.team),
-            app_store_id: orNull(draft.store),
+            // As the address of the store has it: id123456789.
+            app_store_id: orNull(draft.store.trim().replace(/^id(?=\d)/, '')),
             uri_scheme: orNull(draft.iosScheme),
           },
     android:
@@ -88,10 +89,12 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
     onChange: (value: string) => setDraft({ ...draft, [name]: value }),
     fault: faults.get(apiName),
   });
+  const form = useFaultFocus(save.error);
   const isUnchanged = JSON.stringify(draft) === JSON.stringify(before);
   return (
     <form
       className="card"
+      ref={form}
       onSubmit={(event) => {
         event.preventDefault();
         save.mutate();
@@ -128,8 +131,18 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
         <div className="stack">
           <h3>iOS</h3>
           <Field label={t('app.bundle')} {...field('bundle', 'ios.bundle_id')} placeholder="com.example.shop" />
-          <Field label={t('app.team')} {...field('team', 'ios.team_id')} placeholder="ABCDE12345" />
-          <Field label={t('app.store')} {...field('store', 'ios.app_store_id')} placeholder="123456789" />
+          <Field
+            label={t('app.team')}
+            {...field('team', 'ios.team_id')}
+            placeholder="ABCDE12345"
+            hint={t('app.team_hint')}
+          />
+          <Field
+            label={t('app.store')}
+            {...field('store', 'ios.app_store_id')}
+            placeholder="123456789"
+            hint={t('app.store_hint')}
+          />
           <Field label={t('app.ios_scheme')} {...field('iosScheme', 'ios.uri_scheme')} placeholder="shop" />
           <h3>Android</h3>
           <Field
@@ -141,6 +154,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
             label={t('app.fingerprints')}
             {...field('fingerprints', 'android.sha256_cert_fingerprints')}
             placeholder="14:6D:E9:…"
+            hint={t('app.fingerprints_hint')}
           />
           <Field label={t('app.android_scheme')} {...field('androidScheme', 'android.uri_scheme')} placeholder="shop" />
         </div>

@@ -56,10 +56,10 @@ export function Apps() {
 
 function AppCard({ app }: { readonly app: ListedApp }) {
   return (
-    <li className="card">
+    <li className="card covered">
       <div className="inside stack tight">
         <div className="row">
-          <PageLink className="strong cut" href={`/apps/${app.id}`}>
+          <PageLink className="strong cut cover" href={`/apps/${app.id}`}>
             {app.name}
           </PageLink>
           {app.host_verification.status === 'pending' ? (

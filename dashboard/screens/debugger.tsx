@@ -52,6 +52,7 @@ export function Debugger() {
     refetchInterval: offset === 0 ? refreshMs : false,
   });
   const rows = matches.data?.data ?? [];
+  const watch = async (text: string) => set({ device: (await linkOf(text)) ?? (text || null), offset: null });
   return (
     <div className="stack">
       <div className="head">
@@ -63,7 +64,7 @@ export function Debugger() {
             placeholder={t('debugger.device')}
             defaultValue={get('device') ?? ''}
             onKeyDown={(event) => {
-              if (event.key === 'Enter') set({ device: event.currentTarget.value.trim() || null, offset: null });
+              if (event.key === 'Enter') void watch(event.currentTarget.value.trim());
             }}
           />
           <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id, offset: null })} />
@@ -92,7 +93,10 @@ export function Debugger() {
           <p className="caption">{t('debugger.text')}</p>
           {matches.isPending ? <Loading lines={8} /> : null}
           {matches.data && rows.length === 0 ? (
-            <Empty title={t('debugger.none')} text={t('debugger.none_text')} />
+            <Empty
+              title={t('debugger.none')}
+              text={watched === '' ? t('debugger.none_text') : t('debugger.none_for', { what: watched })}
+            />
           ) : null}
           {rows.length > 0 ? <MatchTable rows={rows} zone={timezone} /> : null}
           {matches.data && matches.data.pagination.total > pageSize ? (
@@ -105,6 +109,14 @@ export function Debugger() {
       </p>
     </div>
   );
+}
+
+/** The id of the link with this short code or address: people know those, and not the id. */
+async function linkOf(text: string): Promise<string | undefined> {
+  const code = text.slice(text.lastIndexOf('/') + 1);
+  if (!/^[\w-]{3,64}$/.test(code) || text.startsWith('lnk_')) return undefined;
+  const found = await call('GET /links', { query: { search: code, limit: 100 } }).catch(() => null);
+  return found?.data.find((link) => link.short_code === code)?.id;
 }
 
 export function OutcomeTag({ outcome }: { readonly outcome: string }) {
@@ -134,7 +146,10 @@ function MatchTable({ rows, zone }: { readonly rows: readonly Match[]; readonly 
                 <PageLink href={`/debugger/${match.match_id}`}>{time(match.time, zone)}</PageLink>
               </td>
               <td className="prose">
-                <OutcomeTag outcome={match.outcome} /> {match.explanation}
+                <OutcomeTag outcome={match.outcome} />{' '}
+                <PageLink className="strong" href={`/debugger/${match.match_id}`}>
+                  {match.explanation}
+                </PageLink>
               </td>
               <td className="hide-narrow">{named('platform', match.platform)}</td>
               <td className="num hide-narrow">{match.confidence > 0 ? share(match.confidence) : '–'}</td>

@@ -24,6 +24,13 @@ const sources = [
 const columnNames = [
   ...['short_url', 'code', 'destination', 'title', 'campaign', 'tags', 'created_at', 'expires_at', 'clicks'],
 ] as const;
+/** Where all links of a service are, unless it has a domain of the customer. */
+const usualHosts: Readonly<Partial<Record<Source, string>>> = {
+  bitly: 'bit.ly',
+  dub: 'dub.sh',
+  rebrandly: 'rebrand.ly',
+  tinyurl: 'tinyurl.com',
+};
 type ChosenColumns = Readonly<Partial<Record<(typeof columnNames)[number], string>>>;
 
 /** Of the API. */
@@ -40,7 +47,8 @@ export function ImportForm({ onClose }: { readonly onClose: () => void }) {
   const [file, setFile] = useState<File | null>(null);
   const [header, setHeader] = useState<readonly string[]>([]);
   const [columns, setColumns] = useState<ChosenColumns>({});
-  const [hosts, setHosts] = useState('');
+  const [chosenHosts, setHosts] = useState<string | null>(null);
+  const hosts = chosenHosts ?? usualHosts[source] ?? '';
   const [upgrades, setUpgrades] = useState(false);
   const chosenApp = app || (apps[0]?.id ?? '');
   const { begin, sent } = useUpload({

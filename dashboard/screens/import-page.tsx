@@ -44,6 +44,9 @@ export function ImportPage({ id }: { readonly id: string }) {
         <p className="notice bad">{t('imports.failed', { problem: one.problem ?? '' })}</p>
       ) : null}
       {one.state === 'uploading' ? <p className="notice warn">{t('imports.interrupted')}</p> : null}
+      {one.state === 'checked' && one.rows.new === 0 && one.rows.unsupported > 0 ? (
+        <p className="notice warn">{t('imports.nothing')}</p>
+      ) : null}
       <Counts import={one} />
       {one.progress.rows_read > 0 && one.state !== 'checking' ? (
         <ImportRows key={one.state} id={one.id} state={one.state} />
@@ -159,6 +162,7 @@ function Actions({ import: one }: ImportProps) {
           text={ask[step][2]}
           action={ask[step][1]}
           isBusy={ask[step][0].isPending}
+          isHarmless={step === 'confirm'}
           onConfirm={() => ask[step][0].mutate()}
           onClose={() => setStep('')}
         />

@@ -1,13 +1,13 @@
 /** The drawer in which a link is created or changed. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { Suspense, useEffect, useRef, useState } from 'react';
+import { Suspense, useState } from 'react';
 import { ApiFailure } from '#dashboard/api.ts';
 import { type Availability, useAvailability } from '#dashboard/code-availability.ts';
-import { draftOf, type Link, type LinkDraft } from '#dashboard/link-draft.ts';
+import { changed, draftOf, type Link, type LinkDraft } from '#dashboard/link-draft.ts';
 import { LinkSaving, type PasswordDraft } from '#dashboard/link-saving.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
-import { Choice, Field, More } from '#dashboard/parts/fields.tsx';
+import { Choice, Field, More, useFaultFocus } from '#dashboard/parts/fields.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { SocialCards } from '#dashboard/parts/social-cards.tsx';
 import { useApps } from '#dashboard/queries.ts';
@@ -87,7 +87,7 @@ export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
             host={app?.host ?? ''}
             availability={availability}
             error={save.error}
-            onChange={(change) => setDraft({ ...draft, ...change })}
+            onChange={(change) => setDraft(changed(draft, change))}
           />
           <Rules rules={rules} error={save.error} onChange={setRules} />
           <Password
@@ -110,15 +110,6 @@ export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
   );
 }
 
-/** After a refused attempt, the focus is in the first field that has a message. */
-function useFaultFocus(error: unknown) {
-  const form = useRef<HTMLFormElement>(null);
-  useEffect(() => {
-    if (error) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
-  }, [error]);
-  return form;
-}
-
 const noFaults: ReadonlyMap<string, string> = new Map();
 const faultsOf = (error: unknown) => (error instanceof ApiFailure ? error.fields : noFaults);
 
@@ -134,6 +125,11 @@ interface LinkFieldsProps {
 }
 
 const utmFields = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
+const utmExamples: Readonly<Partial<Record<(typeof utmFields)[number], string>>> = {
+  utm_source: 'newsletter',
+  utm_medium: 'email',
+  utm_campaign: 'spring-sale',
+};
 const previewFields = ['og_title', 'og_description', 'og_image_url'] as const;
 
 function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsProps) {
@@ -167,7 +163,7 @@ function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsPr
       <Field label={t('link.title')} {...field('title')} hint={t('link.title_hint')} />
       <More title={t('link.utm')} hasFault={hasFault(...utmFields)}>
         {utmFields.map((name) => (
-          <Field key={name} label={name} {...field(name)} />
+          <Field key={name} label={name} {...field(name)} placeholder={utmExamples[name]} />
         ))}
       </More>
       <More title={t('link.in_app')} hasFault={hasFault('path', 'ios_url', 'android_url')}>

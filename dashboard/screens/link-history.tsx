@@ -9,9 +9,27 @@ import { useMe } from '#dashboard/me.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { useApps } from '#dashboard/queries.ts';
-import { named, t } from '#dashboard/texts/text.ts';
+import { named, type TextKey, t } from '#dashboard/texts/text.ts';
 
 const pageSize = 10;
+/** As the builder calls them; the parameters are called what they are. */
+const fieldTexts: Readonly<Record<string, TextKey>> = {
+  fallback_url: 'link.destination',
+  short_code: 'link.code',
+  campaign: 'link.campaign',
+  title: 'link.title',
+  tags: 'link.tags',
+  path: 'link.path',
+  ios_url: 'link.ios',
+  android_url: 'link.android',
+  expires_at: 'link.expires',
+  expired_url: 'link.expired_url',
+  archived: 'link.archived',
+  app_id: 'link.app',
+  rules: 'rules.title',
+};
+
+const fieldName = (field: string) => (fieldTexts[field] ? t(fieldTexts[field]) : field);
 
 export function LinkHistory({ link }: { readonly link: Link }) {
   const { organizations } = useMe();
@@ -67,9 +85,9 @@ function History({ id, updatedAt, organization }: HistoryProps) {
                   <td className="hide-narrow">
                     <span className="row wrap">
                       {entry.fields.map((field) => (
-                        <code key={field} className="tag mono">
-                          {field}
-                        </code>
+                        <span key={field} className="tag" title={field}>
+                          {fieldName(field)}
+                        </span>
                       ))}
                     </span>
                   </td>

@@ -1,9 +1,9 @@
 /** One link: its figures, its settings, its QR code. */
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Suspense, useState } from 'react';
-import { useLocation } from 'wouter';
-import { useAddress, useView } from '#dashboard/address.ts';
-import { type Answer, call } from '#dashboard/api.ts';
+import { Link as PageLink, useLocation } from 'wouter';
+import { useAddress, useView, type View } from '#dashboard/address.ts';
+import { type Answer, call, urlOf } from '#dashboard/api.ts';
 import { ago, bare, country, time } from '#dashboard/format.ts';
 import type { Link } from '#dashboard/link-draft.ts';
 import { useCanWrite } from '#dashboard/me.ts';
@@ -62,7 +62,7 @@ function Loaded({ link }: { readonly link: Link }) {
       <FilterChips names={new Map()} />
       {stats.isError && !stats.data ? <Failure error={stats.error} retry={() => void stats.refetch()} /> : null}
       {stats.data ? (
-        <StatsOf stats={stats.data} />
+        <StatsOf id={link.id} stats={stats.data} view={view} />
       ) : stats.isError ? null : (
         <section className="card">
           <Loading lines={8} />
@@ -78,7 +78,13 @@ function Loaded({ link }: { readonly link: Link }) {
   );
 }
 
-function StatsOf({ stats }: { readonly stats: Stats }) {
+interface StatsProps {
+  readonly id: string;
+  readonly stats: Stats;
+  readonly view: Partial<View>;
+}
+
+function StatsOf({ id, stats, view }: StatsProps) {
   const { get, set } = useAddress();
   const metric: MetricName = metricNames.find((one) => one === get('metric')) ?? 'clicks';
   const currency = mainCurrency(stats.totals);
@@ -115,6 +121,10 @@ function StatsOf({ stats }: { readonly stats: Stats }) {
       />
       <div className="caption">
         <span>{last ? t('link.last_click', { time: ago(last) }) : t('link.no_click')}</span>
+        <PageLink href={`/debugger?device=${id}`}>{t('link.live')}</PageLink>
+        <a href={urlOf('/analytics/export', {}, { ...view, link_id: id, kind: 'clicks', format: 'csv' })} download>
+          {t('link.clicks_csv')}
+        </a>
         {stats.as_of > '1971' ? <span className="push">{t('as_of', { time: ago(stats.as_of) })}</span> : null}
       </div>
     </section>
@@ -188,7 +198,8 @@ function Details({ link }: { readonly link: Link }) {
         </dl>
         <div className="stack tight">
           <img className="qr" src={qrOf(link.id, 'svg')} width="120" height="120" alt={t('link.qr')} />
-          <span className="row small">
+          <span className="row wrap small">
+            {t('link.save_qr')}
             <a href={qrOf(link.id, 'svg')} download={`${link.short_code}.svg`}>
               SVG
             </a>
@@ -212,7 +223,7 @@ function Details({ link }: { readonly link: Link }) {
 
 function Actions({ link }: { readonly link: Link }) {
   const canWrite = useCanWrite();
-  const [open, setOpen] = useState<'' | 'edit' | 'share' | 'delete'>('');
+  const [open, setOpen] = useState<'' | 'edit' | 'share' | 'archive' | 'delete'>('');
   const [, go] = useLocation();
   const client = useQueryClient();
   const archive = useMutation({
@@ -220,6 +231,7 @@ function Actions({ link }: { readonly link: Link }) {
     onSuccess: async (saved) => {
       client.setQueryData(['link', link.id], saved);
       await client.invalidateQueries({ queryKey: ['links'] });
+      setOpen('');
       toast(t(saved.archived ? 'link.now_archived' : 'link.now_active'));
     },
     onError: () => toast(t('failure.server')),
@@ -242,7 +254,11 @@ function Actions({ link }: { readonly link: Link }) {
       <button type="button" onClick={() => setOpen('share')}>
         {t('share.button')}
       </button>
-      <button type="button" disabled={archive.isPending} onClick={() => archive.mutate()}>
+      <button
+        type="button"
+        disabled={archive.isPending}
+        onClick={() => (link.archived ? archive.mutate() : setOpen('archive'))}
+      >
         {t(link.archived ? 'link.restore' : 'link.archive')}
       </button>
       <button type="button" className="danger" onClick={() => setOpen('delete')}>
@@ -253,6 +269,16 @@ function Actions({ link }: { readonly link: Link }) {
         <Suspense fallback={null}>
           <Share link={link} onClose={() => setOpen('')} />
         </Suspense>
+      ) : null}
+      {open === 'archive' ? (
+        <Confirm
+          title={t('link.archive_title')}
+          text={t('link.archive_text')}
+          action={t('link.archive')}
+          isBusy={archive.isPending}
+          onConfirm={() => archive.mutate()}
+          onClose={() => setOpen('')}
+        />
       ) : null}
       {open === 'delete' ? (
         <Confirm

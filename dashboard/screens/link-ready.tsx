@@ -39,6 +39,15 @@ export function TryLink({ link }: { readonly link: Link }) {
         <CopyButton text={link.url} label={t('copy')} />
       </div>
       <img className="qr" src={qrOf(link.id, 'svg')} width="168" height="168" alt={t('link.qr')} />
+      <span className="row small">
+        {t('link.save_qr')}
+        <a href={qrOf(link.id, 'svg')} download={`${link.short_code}.svg`}>
+          SVG
+        </a>
+        <a href={qrOf(link.id, 'png', 1024)} download={`${link.short_code}.png`}>
+          PNG
+        </a>
+      </span>
       <p role="status">
         {isTapped ? (
           <span className="tag good">{t('tap.seen')}</span>

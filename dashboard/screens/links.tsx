@@ -76,6 +76,11 @@ export function Links() {
             onChange={(value) => set({ sort: value === 'clicks' ? value : null, offset: null })}
           />
           {canWrite && !hasNoApp ? (
+            <PageLink className="button" href="/integrations/imports">
+              {t('links.import')}
+            </PageLink>
+          ) : null}
+          {canWrite && !hasNoApp ? (
             <button type="button" className="primary" onClick={() => set({ new: '1' })}>
               <Icon name="plus" />
               {t('link.new')}
@@ -188,7 +193,11 @@ function NoLinks({ isFiltered, hasNoApp }: { readonly isFiltered: boolean; reado
   }
   return (
     <Empty title={t('links.none')} text={t(hasNoApp ? 'links.none_no_app' : 'links.none_text')}>
-      {hasNoApp ? <PageLink href="/apps">{t('first.app_action')}</PageLink> : null}
+      {hasNoApp ? (
+        <PageLink href="/apps">{t('first.app_action')}</PageLink>
+      ) : (
+        <PageLink href="/integrations/imports">{t('links.import_text')}</PageLink>
+      )}
     </Empty>
   );
 }

@@ -130,7 +130,7 @@ function StateOf({ state }: { readonly state: LiveState | 'paused' }) {
 const clock = (time: string, zone: string) => date(time, zone, { timeStyle: 'medium' });
 
 /** Links by id, as far as they are among the newest. */
-function useLinkNames(): ReadonlyMap<string, string> {
+export function useLinkNames(): ReadonlyMap<string, string> {
   const links = useQuery({
     queryKey: ['link-names'],
     queryFn: () => call('GET /links', { query: { limit: namesMax } }),

@@ -1,5 +1,6 @@
 /** One decision in full: what the device sent, each click it was compared with, and why. */
 import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
 import { Link as PageLink } from 'wouter';
 import { useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
@@ -7,6 +8,7 @@ import { share, time } from '#dashboard/format.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 import { OutcomeTag } from './debugger.tsx';
+import { useLinkNames } from './live-tail.tsx';
 
 type Match = Answer<'GET /matches/{match_id}'>;
 type Candidate = Match['candidates'][number];
@@ -17,6 +19,7 @@ export function MatchPage({ id }: { readonly id: string }) {
     queryKey: ['match', id],
     queryFn: () => call('GET /matches/{match_id}', { params: { match_id: id } }),
   });
+  const names = useLinkNames();
   if (found.isError && !found.data) return <Failure error={found.error} retry={() => void found.refetch()} />;
   if (!found.data) {
     return (
@@ -53,7 +56,7 @@ export function MatchPage({ id }: { readonly id: string }) {
             [t('match.needed'), share(match.settings.min_confidence)],
             [t('match.window'), t('hours', { count: match.settings.probabilistic_window_hours })],
             [t('match.click'), match.click_id],
-            [t('match.link'), match.link_id],
+            [t('match.link'), match.link_id ? <LinkName key="link" id={match.link_id} names={names} /> : null],
             [t('match.without'), match.without_evidence?.explanation ?? null],
           ]}
         />
@@ -62,6 +65,8 @@ export function MatchPage({ id }: { readonly id: string }) {
         <CandidateCard
           key={candidate.click_id}
           candidate={candidate}
+          isChosen={candidate.click_id === match.click_id}
+          names={names}
           needed={match.settings.min_confidence}
           zone={timezone}
         />
@@ -71,7 +76,13 @@ export function MatchPage({ id }: { readonly id: string }) {
   );
 }
 
-type Fact = readonly [label: string, value: string | null | undefined];
+type Names = ReadonlyMap<string, string>;
+
+function LinkName({ id, names }: { readonly id: string; readonly names: Names }) {
+  return <PageLink href={`/links/${id}`}>{names.get(id) ?? id}</PageLink>;
+}
+
+type Fact = readonly [label: string, value: ReactNode];
 
 function Facts({ title, rows }: { readonly title: string; readonly rows: readonly Fact[] }) {
   return (
@@ -100,15 +111,18 @@ function signalRows(signals: Match['device']): Fact[] {
 
 interface CandidateCardProps {
   readonly candidate: Candidate;
+  readonly isChosen: boolean;
+  readonly names: Names;
   readonly needed: number;
   readonly zone: string;
 }
 
-function CandidateCard({ candidate, needed, zone }: CandidateCardProps) {
+function CandidateCard({ candidate, isChosen, names, needed, zone }: CandidateCardProps) {
   return (
     <section className="card">
       <header>
         <h2>{t('match.candidate', { time: time(candidate.clicked_at, zone) })}</h2>
+        {isChosen ? <span className="tag good">{t('match.chosen')}</span> : null}
         <span className={`tag push ${!candidate.gate && candidate.confidence >= needed ? 'good' : ''}`}>
           {candidate.gate ? named('gate', candidate.gate) : share(candidate.confidence)}
         </span>
@@ -128,9 +142,9 @@ function CandidateCard({ candidate, needed, zone }: CandidateCardProps) {
             ))}
           </ul>
         ) : null}
-        <PageLink href={`/links/${candidate.link_id}`} className="small">
-          {candidate.link_id}
-        </PageLink>
+        <span className="small">
+          <LinkName id={candidate.link_id} names={names} />
+        </span>
       </div>
     </section>
   );

@@ -126,8 +126,12 @@ function ListCard({ card, view, metric: wanted, currency, page }: ListsProps & {
   );
 }
 
+/** Without a value, these could not be found out; a campaign or a parameter was not set. */
+const measured: ReadonlySet<Field> = new Set<Field>(['country', 'platform', 'os', 'language', 'browser']);
+
 function labelOf(field: Field, { value, label }: Row): string {
-  if (value === null) return field === 'link_id' ? t('no_link') : field === 'referrer' ? t('direct') : t('none');
+  if (value === null && field === 'link_id') return t('no_link');
+  if (value === null) return t(field === 'referrer' ? 'direct' : measured.has(field) ? 'unknown' : 'none');
   if (label) return label;
   if (field === 'country') return country(value);
   if (field === 'language') return languageName(value);

@@ -82,7 +82,7 @@ export function Overview() {
           {page && page.as_of > '1971' ? <span>{t('as_of', { time: ago(page.as_of) })}</span> : null}
           <span className="push">
             <a href={urlOf('/analytics/export', {}, { ...view, kind: 'clicks', format: 'csv' })} download>
-              {t('export')}
+              {t('export.clicks')}
             </a>
           </span>
         </div>

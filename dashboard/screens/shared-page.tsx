@@ -116,7 +116,7 @@ function Head({ figures, interval, onChange }: HeadProps) {
       <div className="row push">
         <span className="small muted">
           {as_of > '1971' ? t('as_of', { time: ago(as_of) }) : ''}
-          {expires ? ` · ${t('shared.until', { date: date(expires, ownZone) })}` : ''}
+          {expires ? ` · ${t('shared.open_until', { date: date(expires, ownZone) })}` : ''}
         </span>
         <Choice
           label={t('period.label')}

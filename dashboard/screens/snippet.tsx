@@ -8,8 +8,10 @@ const platforms = ['curl', 'Swift', 'Kotlin', 'React Native', 'Web', 'Node'] as 
 type Platform = (typeof platforms)[number];
 
 function codeOf(platform: Platform, origin: string, key: string): string {
+  // An installation on one's own machine has a certificate that curl does not know.
+  const curl = new URL(origin).hostname === '127.0.0.1' ? 'curl -k' : 'curl';
   if (platform === 'curl')
-    return `curl ${origin}/v1/sdk/install \\\n  -H 'X-API-Key: ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '{"platform":"ios","install_id":"test-1"}'`;
+    return `${curl} ${origin}/v1/sdk/install \\\n  -H 'X-API-Key: ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '{"platform":"ios","install_id":"test-1"}'`;
   return sdkSnippets[platform].replace('https://api.example.com', origin).replace('lk_your_key', key);
 }
 

@@ -41,6 +41,7 @@ export function WebhookPage({ id }: { readonly id: string }) {
 
 /** Why nothing is sent, or why it may soon be so. */
 function Trouble({ webhook }: { readonly webhook: Webhook }) {
+  const { timezone } = useView();
   const { disabled_reason: reason, disabled_at: at, failing_since: since } = webhook;
   if (!webhook.enabled) {
     return (
@@ -50,7 +51,9 @@ function Trouble({ webhook }: { readonly webhook: Webhook }) {
       </p>
     );
   }
-  return since === null ? null : <p className="notice warn">{t('hooks.failing_about', { time: ago(since) })}</p>;
+  return since === null ? null : (
+    <p className="notice warn">{t('hooks.failing_about', { time: time(since, timezone) })}</p>
+  );
 }
 
 function Details({ webhook }: { readonly webhook: Webhook }) {
