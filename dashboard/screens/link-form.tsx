@@ -125,10 +125,12 @@ interface LinkFieldsProps {
 }
 
 const utmFields = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
-const utmExamples: Readonly<Partial<Record<(typeof utmFields)[number], string>>> = {
+const utmExamples: Readonly<Record<(typeof utmFields)[number], string>> = {
   utm_source: 'newsletter',
   utm_medium: 'email',
   utm_campaign: 'spring-sale',
+  utm_term: 'running shoes',
+  utm_content: 'button',
 };
 const previewFields = ['og_title', 'og_description', 'og_image_url'] as const;
 

@@ -43,6 +43,7 @@ export function PostbackPage({ id }: { readonly id: string }) {
 
 /** Why nothing is sent, or why it may soon be so. */
 function Trouble({ postback }: { readonly postback: Postback }) {
+  const { timezone } = useView();
   const { disabled_reason: reason, disabled_at: at, failing_since: since } = postback;
   if (!postback.enabled) {
     const isRequested = reason === null || reason === 'requested';
@@ -53,7 +54,7 @@ function Trouble({ postback }: { readonly postback: Postback }) {
       </p>
     );
   }
-  return since === null ? null : <p className="notice warn">{t('hooks.failing_about', { time: ago(since) })}</p>;
+  return since === null ? null : <p className="notice warn">{t('hooks.failing_about', { time: time(since, timezone) })}</p>;
 }
 
 function Details({ postback }: { readonly postback: Postback }) {
