@@ -128,36 +128,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
           />
           <AppPages notFound={field('notFound', 'pages.not_found')} expired={field('expired', 'pages.expired')} />
         </div>
-        <div className="stack">
-          <h3>iOS</h3>
-          <Field label={t('app.bundle')} {...field('bundle', 'ios.bundle_id')} placeholder="com.example.shop" />
-          <Field
-            label={t('app.team')}
-            {...field('team', 'ios.team_id')}
-            placeholder="ABCDE12345"
-            hint={t('app.team_hint')}
-          />
-          <Field
-            label={t('app.store')}
-            {...field('store', 'ios.app_store_id')}
-            placeholder="123456789"
-            hint={t('app.store_hint')}
-          />
-          <Field label={t('app.ios_scheme')} {...field('iosScheme', 'ios.uri_scheme')} placeholder="shop" />
-          <h3>Android</h3>
-          <Field
-            label={t('app.package')}
-            {...field('package', 'android.package_name')}
-            placeholder="com.example.shop"
-          />
-          <Field
-            label={t('app.fingerprints')}
-            {...field('fingerprints', 'android.sha256_cert_fingerprints')}
-            placeholder="14:6D:E9:…"
-            hint={t('app.fingerprints_hint')}
-          />
-          <Field label={t('app.android_scheme')} {...field('androidScheme', 'android.uri_scheme')} placeholder="shop" />
-        </div>
+        <Platforms field={field} />
         <div className="stack">
           <h3>{t('app.matching')}</h3>
           <Field
@@ -201,5 +172,43 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
         </div>
       </fieldset>
     </form>
+  );
+}
+
+interface PlatformsProps {
+  readonly field: (
+    name: keyof Draft,
+    apiName: string,
+  ) => { readonly value: string; readonly onChange: (value: string) => void; readonly fault: string | undefined };
+}
+
+function Platforms({ field }: PlatformsProps) {
+  return (
+    <div className="stack">
+      <h3>iOS</h3>
+      <Field label={t('app.bundle')} {...field('bundle', 'ios.bundle_id')} placeholder="com.example.shop" />
+      <Field
+        label={t('app.team')}
+        {...field('team', 'ios.team_id')}
+        placeholder="ABCDE12345"
+        hint={t('app.team_hint')}
+      />
+      <Field
+        label={t('app.store')}
+        {...field('store', 'ios.app_store_id')}
+        placeholder="123456789"
+        hint={t('app.store_hint')}
+      />
+      <Field label={t('app.ios_scheme')} {...field('iosScheme', 'ios.uri_scheme')} placeholder="shop" />
+      <h3>Android</h3>
+      <Field label={t('app.package')} {...field('package', 'android.package_name')} placeholder="com.example.shop" />
+      <Field
+        label={t('app.fingerprints')}
+        {...field('fingerprints', 'android.sha256_cert_fingerprints')}
+        placeholder="14:6D:E9:…"
+        hint={t('app.fingerprints_hint')}
+      />
+      <Field label={t('app.android_scheme')} {...field('androidScheme', 'android.uri_scheme')} placeholder="shop" />
+    </div>
   );
 }
