@@ -54,7 +54,9 @@ function Trouble({ postback }: { readonly postback: Postback }) {
       </p>
     );
   }
-  return since === null ? null : <p className="notice warn">{t('hooks.failing_about', { time: time(since, timezone) })}</p>;
+  return since === null ? null : (
+    <p className="notice warn">{t('hooks.failing_about', { time: time(since, timezone) })}</p>
+  );
 }
 
 function Details({ postback }: { readonly postback: Postback }) {
