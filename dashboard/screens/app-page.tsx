@@ -84,8 +84,9 @@ function Key({ app, canWrite }: { readonly app: App; readonly canWrite: boolean 
           <code>{app.api_key ?? app.api_key_preview}</code>
           {app.api_key ? <CopyButton text={app.api_key} label={t('copy')} /> : null}
         </div>
-        <p className="muted small">
-          {t(app.api_key ? 'key.about' : 'key.hidden')} <PageLink href="/members/keys">{t('key.server')}</PageLink>
+        <p className="muted small">{t(app.api_key ? 'key.about' : 'key.hidden')}</p>
+        <p className="small">
+          <PageLink href="/members/keys">{t('key.server')}</PageLink>
         </p>
       </div>
       {asks ? (
