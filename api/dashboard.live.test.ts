@@ -859,6 +859,8 @@ test('the page about trust shows the audits and each refused record of one’s o
   await expect.poll(() => page.getByLabel('Lost', { exact: true }).textContent()).toBe('0');
   await expect.poll(() => page.getByLabel('Refused', { exact: true }).textContent()).toBe('1');
   await page.getByText('bad_field').waitFor();
+  await page.getByRole('row', { name: /^Log before the database as it should be .*% full/ }).waitFor();
+  await page.getByRole('row', { name: /^Storing in the database unknown/ }).waitFor();
   expect(await page.locator('.days li.bad').count()).toBe(1);
   await browser.close();
 });

@@ -19,6 +19,8 @@ import { asOfFrom } from './analytics/as-of.ts';
 import { auditsFrom } from './analytics/audit-turns.ts';
 import { analyticsParts } from './analytics/deps.ts';
 import { exchangeRatesFrom } from './analytics/exchange-rates.ts';
+import { logStateFrom } from './analytics/log-state.ts';
+import { pipelineStateFrom } from './analytics/pipeline-state.ts';
 import { associationChecksWith } from './apps/association-checks.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
@@ -90,11 +92,8 @@ export function apiParts(
   const appSnapshots = new AppSnapshots(redis);
   const encryption = new Encryption(secrets);
   const outbox = new Outbox({ db, redis, appSnapshots, log });
-  const live = new LiveFeed({
-    natsUrl: config.API_NATS_URL || config.NATS_URL,
-    installation: config.INSTALLATION,
-    log,
-  });
+  const logOptions = { natsUrl: config.API_NATS_URL || config.NATS_URL, installation: config.INSTALLATION };
+  const live = new LiveFeed({ ...logOptions, log });
   const mailServer = smtpSettings(config);
   const send = mailServer === null ? null : smtpSender(mailServer, smtp);
   const mailer = new Mailer({ db, encryption, log, send });
@@ -107,6 +106,7 @@ export function apiParts(
       clickhouse,
       asOf: asOfFrom(db),
       auditsSince: auditsFrom(db),
+      pipelineState: pipelineStateFrom(db, logStateFrom({ ...logOptions, log })),
       exchangeRates: exchangeRatesFrom(db),
       retentionDays: config.RETENTION_DAYS,
     }),

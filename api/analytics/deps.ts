@@ -9,6 +9,7 @@ import type { AuditedHour } from './audit-turns.ts';
 import { CountKeyedCache } from './count-keyed-cache.ts';
 import type { ExchangeRates } from './exchange-rates.ts';
 import type { Amount } from './metrics.ts';
+import type { PipelineState } from './pipeline-state.ts';
 
 /** Caches of results. */
 export interface FigureCaches {
@@ -29,6 +30,7 @@ export interface AnalyticsParts {
   readonly asOf: () => Promise<number>;
   /** The hours since a time (epoch ms) that were audited, oldest first. */
   readonly auditsSince: (sinceMs: number) => Promise<readonly AuditedHour[]>;
+  readonly pipelineState: () => Promise<PipelineState>;
   readonly exchangeRates: ExchangeRates;
   /** Age in days beyond which records are dropped: nothing older is shown, even if it still exists. */
   readonly retentionDays: number;

@@ -10,6 +10,7 @@ import { routesOf } from '#common/http/route.ts';
 import { QueryRunner } from './ask.ts';
 import type { AuditedHour } from './audit-turns.ts';
 import type { AnalyticsDeps } from './deps.ts';
+import { pipelineSchema } from './pipeline-state.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
 
@@ -35,7 +36,7 @@ export const trust = route({
   tag: 'Analytics',
   summary: 'Get the state of the figures',
   description:
-    'How current the figures are, what the audits of the last 30 days found, and which of your records were refused. An audit checks the records of the whole installation.',
+    'How current the figures are, what the audits of the last 30 days found, which of your records were refused, and the state of the way from a visit to a figure. Audits and that way are those of the whole installation.',
   answers: {
     200: {
       description: 'The state of the figures.',
@@ -73,6 +74,7 @@ export const trust = route({
             },
             { title: 'RefusedSummary' },
           ),
+          pipeline: pipelineSchema,
         },
         { title: 'Trust' },
       ),
@@ -85,6 +87,11 @@ export const trust = route({
           days: [{ date: '2026-11-21', hours: 24, faults: 0 }],
         },
         refused: { records: 0, reasons: [] },
+        pipeline: {
+          machines: { count: 2, silent: 0 },
+          storing: { parts: 8, owned: 8, processes: 2 },
+          log: { bytes: 1_200_000_000, bytes_max: 8_589_934_592, copies: 3, copies_current: 3 },
+        },
       },
     },
   },
@@ -96,6 +103,7 @@ export const trust = route({
     const audits = await analytics.auditsSince(nowMs - daysShown * DAY_MS);
     const refused = await queries.rows<RefusedRecords>(deadLettersOf(mine, nowMs - daysShown * DAY_MS, reasonsMax));
     if (refused instanceof Rejection) return refused;
+    const pipeline = await analytics.pipelineState();
     return {
       status: 200,
       body: {
@@ -111,6 +119,7 @@ export const trust = route({
             last_at: new Date(Number(last_ms)).toISOString(),
           })),
         },
+        pipeline,
       },
     };
   },

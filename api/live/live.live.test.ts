@@ -1,4 +1,7 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { logStateFrom } from '#api/analytics/log-state.ts';
 import { agent, clickOf, eventOf, LogForTest, type Place, StreamClient } from '#api/testing/live-stage.ts';
 import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { newId } from '#common/ids.ts';
@@ -202,4 +205,41 @@ test('an idle stream stays open, and ends soon after the membership of its user'
   expect(client.isOver).toBe(false);
   await api.db.execute('DELETE FROM memberships WHERE user_id = $1', [member.user_id]);
   await expect.poll(() => client.isOver, { timeout: 30_000 }).toBe(true);
+});
+
+test('the page about trust says which machines report, who stores, and how full the log is', async () => {
+  await log.write('click', clickOf(place));
+  await api.db.execute(`INSERT INTO ingest.progress (machine, committed_to, updated_at)
+    VALUES ('edge-1', 1, now()), ('edge-2', 1, now() - interval '5 minutes')`);
+  await api.db.execute(`INSERT INTO ingest.lease (partition, owner, epoch, expires_at)
+    VALUES (0, 'a', 1, now() + interval '1 hour'), (1, 'b', 1, now() - interval '1 hour')`);
+  try {
+    const { status, body } = await owner.call('GET', '/trust');
+    expect(status).toBe(200);
+    expect(body.pipeline).toEqual({
+      machines: { count: 2, silent: 1 },
+      storing: { parts: 2, owned: 1, processes: 1 },
+      log: { bytes: expect.any(Number), bytes_max: 67_108_864, copies: 1, copies_current: 1 },
+    });
+    expect(body.pipeline.log.bytes).toBeGreaterThan(0);
+  } finally {
+    await api.db.execute('DELETE FROM ingest.progress');
+    await api.db.execute('DELETE FROM ingest.lease');
+  }
+});
+
+test('what the log holds is unknown, and the page answers, if NATS has no such log, does not listen or hangs', async () => {
+  const hanging = createServer(() => undefined).listen(0, '127.0.0.1');
+  await once(hanging, 'listening');
+  const state = (natsUrl: string, installation = defaultInstallation) =>
+    logStateFrom({ natsUrl, installation, log: { warn: () => undefined } })();
+  const { port } = hanging.address() as AddressInfo;
+  const urls = ['', 'nats://127.0.0.1:9', `nats://127.0.0.1:${port}`];
+  expect(await Promise.all([state(nats.url, 'other'), ...urls.map((url) => state(url))])).toEqual([
+    null,
+    null,
+    null,
+    null,
+  ]);
+  hanging.close();
 });

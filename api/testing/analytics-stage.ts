@@ -2,6 +2,7 @@
 import { auditsFrom } from '#api/analytics/audit-turns.ts';
 import { analyticsParts } from '#api/analytics/deps.ts';
 import { exchangeRatesFrom } from '#api/analytics/exchange-rates.ts';
+import { pipelineStateFrom } from '#api/analytics/pipeline-state.ts';
 import { analyticsRoutes } from '#api/analytics/routes.ts';
 import type { UserCaller } from '#api/route.ts';
 import { ClickHouse, type Settings } from '#clickhouse/client.ts';
@@ -56,6 +57,7 @@ export async function startStage(nowMs: number, retentionDays = 36_500, limits: 
       clickhouse,
       asOf: async () => asOfMs,
       auditsSince: auditsFrom(db),
+      pipelineState: pipelineStateFrom(db, async () => null),
       exchangeRates: exchangeRatesFrom(db),
       retentionDays,
     });

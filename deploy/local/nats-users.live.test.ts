@@ -71,7 +71,7 @@ const subjects: [string, Role[], Role[]][] = [
   [names.marksRequest, ['publisher'], ['ingest']],
   [names.progress, ['publisher'], ['ingest']],
   [names.archive, ['gateway'], ['ingest']],
-  [api('STREAM.INFO.log'), ['publisher', 'ingest'], []],
+  [api('STREAM.INFO.log'), ['publisher', 'ingest', 'api'], []],
   [api('STREAM.DELETE.log'), [], []],
   [api('STREAM.MSG.GET.log'), [], []],
   [api('DIRECT.GET.log'), [], []],

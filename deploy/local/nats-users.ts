@@ -40,9 +40,9 @@ export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, P
       subscribe: [inboxOf('ingest'), names.marksRequest, names.progress, names.archive],
     },
     gateway: { publish: [names.archive], subscribe: [inboxOf('gateway')] },
-    // The live feed.
+    // The live feed, and how full the log is.
     api: {
-      publish: ['CREATE', 'MSG.NEXT'].map((verb) => names.api(`CONSUMER.${verb}`, '>')),
+      publish: [names.api('STREAM.INFO'), ...['CREATE', 'MSG.NEXT'].map((verb) => names.api(`CONSUMER.${verb}`, '>'))],
       subscribe: [inboxOf('api')],
     },
   };

@@ -1,0 +1,75 @@
+/**
+ * How full the log is and how many copies of it are up to date, as NATS reports it. Asked only while someone wants to
+ * know it: a connection for each answer, and one answer for everyone within `keptMs`.
+ */
+import { isObject, objectIn } from '#common/json-object.ts';
+import { Nats } from '#common/stores/nats.ts';
+
+const keptMs = 5_000;
+const timeLimitMs = 2_000;
+
+export interface LogState {
+  readonly bytes: number;
+  readonly bytes_max: number;
+  readonly copies: number;
+  readonly copies_current: number;
+}
+
+export interface LogReaderOptions {
+  /** Empty: the log cannot be read. */
+  readonly natsUrl: string;
+  readonly installation: string;
+  readonly log: { warn(fields: object, message: string): void };
+}
+
+/** Null if it is not known: NATS is unavailable, or this process may not ask it. Never rejects. */
+export function logStateFrom(options: LogReaderOptions): () => Promise<LogState | null> {
+  let kept: { readonly untilMs: number; readonly state: Promise<LogState | null> } | null = null;
+  let hasWarned = false;
+  const onRefusal = (line: string) => {
+    if (!hasWarned) options.log.warn({}, line);
+    hasWarned = true;
+  };
+  return () => {
+    if (options.natsUrl === '') return Promise.resolve(null);
+    const nowMs = performance.now();
+    if (kept === null || kept.untilMs < nowMs) kept = { untilMs: nowMs + keptMs, state: read(options, onRefusal) };
+    return kept.state;
+  };
+}
+
+/** What arrives after the time limit is discarded; the connection is closed in any case. */
+async function read(options: LogReaderOptions, onRefusal: (line: string) => void): Promise<LogState | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), timeLimitMs);
+  });
+  const state = await Promise.race([ask(options, onRefusal).catch(() => null), late]);
+  clearTimeout(timer);
+  return state;
+}
+
+async function ask(
+  { natsUrl: url, installation }: LogReaderOptions,
+  onRefusal: (line: string) => void,
+): Promise<LogState | null> {
+  const nats = await Nats.connect({ url, name: 'trust', installation, onRefusal, waitsForServer: false });
+  try {
+    const answer = await nats.request(nats.names.api('STREAM.INFO'), undefined, timeLimitMs);
+    return answer === undefined ? null : stateIn(objectIn(answer.bytes.toString('utf8')));
+  } finally {
+    await nats.close();
+  }
+}
+
+/** A server outside of a cluster reports no replicas: there is one copy. */
+function stateIn({ config, state, cluster }: Record<string, unknown>): LogState | null {
+  if (!isObject(config) || !isObject(state)) return null;
+  const replicas = isObject(cluster) && Array.isArray(cluster['replicas']) ? cluster['replicas'].filter(isObject) : [];
+  return {
+    bytes: Number(state['bytes']),
+    bytes_max: Number(config['max_bytes']),
+    copies: Number(config['num_replicas'] ?? 1),
+    copies_current: 1 + replicas.filter(({ current, offline }) => current === true && offline !== true).length,
+  };
+}

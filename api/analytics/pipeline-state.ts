@@ -1,0 +1,79 @@
+/**
+ * What the API knows of the way from a visit to a figure. What only the machines that record know, such as the size of
+ * their journals, is in their metrics.
+ */
+import { Type } from 'typebox';
+import type { Postgres } from '#common/stores/postgres.ts';
+import type { LogState } from './log-state.ts';
+
+/** Ingest notes the progress of a machine several times a second. */
+const silentSeconds = 60;
+
+export interface PipelineState {
+  /** Machines that record clicks and events. */
+  readonly machines: { readonly count: number; readonly silent: number };
+  /** Parts of the log, and how many of them a process stores now. */
+  readonly storing: { readonly parts: number; readonly owned: number; readonly processes: number };
+  /** Null: not known here. */
+  readonly log: LogState | null;
+}
+
+const question = `
+  SELECT (SELECT count(*)::int FROM ingest.progress) AS machines,
+         (SELECT count(*)::int FROM ingest.progress WHERE updated_at < now() - make_interval(secs => $1)) AS silent,
+         (SELECT count(*)::int FROM ingest.lease) AS parts,
+         (SELECT count(*)::int FROM ingest.lease WHERE expires_at > now()) AS owned,
+         (SELECT count(DISTINCT owner)::int FROM ingest.lease WHERE expires_at > now()) AS processes`;
+
+interface Row {
+  readonly machines: number;
+  readonly silent: number;
+  readonly parts: number;
+  readonly owned: number;
+  readonly processes: number;
+}
+
+export function pipelineStateFrom(
+  db: Pick<Postgres, 'query'>,
+  logState: () => Promise<LogState | null>,
+): () => Promise<PipelineState> {
+  return async () => {
+    const [[row], log] = await Promise.all([db.query<Row>(question, [silentSeconds], 'trust_pipeline'), logState()]);
+    if (!row) throw new Error('a query of counts answered no row');
+    const { machines, silent, parts, owned, processes } = row;
+    return { machines: { count: machines, silent }, storing: { parts, owned, processes }, log };
+  };
+}
+
+export const pipelineSchema = Type.Object(
+  {
+    machines: Type.Object(
+      {
+        count: Type.Integer(),
+        silent: Type.Integer({ description: 'Those whose progress was not noted within the last minute.' }),
+      },
+      { description: 'Machines that record clicks and events.' },
+    ),
+    storing: Type.Object(
+      {
+        parts: Type.Integer(),
+        owned: Type.Integer({ description: 'Parts that a process stores now.' }),
+        processes: Type.Integer(),
+      },
+      { description: 'Parts of the log, and the processes that store them.' },
+    ),
+    log: Type.Union(
+      [
+        Type.Object({
+          bytes: Type.Integer({ description: 'Stored records stay until about three quarters are full.' }),
+          bytes_max: Type.Integer(),
+          copies: Type.Integer(),
+          copies_current: Type.Integer({ description: 'Copies that have everything.' }),
+        }),
+        Type.Null(),
+      ],
+      { description: 'The log between the machines and the database. null: the API cannot read it.' },
+    ),
+  },
+  { title: 'PipelineState' },
+);
