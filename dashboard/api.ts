@@ -69,7 +69,10 @@ export function urlOf(path: string, params: object = {}, query: object = {}): st
     (text, [key, value]) => text.replace(`{${key}}`, encodeURIComponent(String(value))),
     path,
   );
-  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
+  // An empty cursor asks for the first page.
+  const pairs = Object.entries(query).filter(
+    ([name, value]) => value !== undefined && (value !== '' || name === 'cursor'),
+  );
   const text = new URLSearchParams(pairs.map(([key, value]) => [key, String(value)])).toString();
   return `/v1${filled}${text === '' ? '' : `?${text}`}`;
 }

@@ -37,7 +37,11 @@ export function ImportRows({ id, state }: Pick<Import, 'id' | 'state'>) {
     queryFn: ({ pageParam }) =>
       call('GET /imports/{import_id}/rows', {
         params: { import_id: id },
-        query: { limit: pageSize, cursor: pageParam, ...(outcome === '' ? {} : { outcome }) },
+        query: {
+          limit: pageSize,
+          ...(pageParam === '' ? {} : { cursor: pageParam }),
+          ...(outcome === '' ? {} : { outcome }),
+        },
       }),
     initialPageParam: '',
     getNextPageParam: (last) => last.next_cursor,

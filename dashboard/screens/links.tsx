@@ -27,13 +27,14 @@ export function Links() {
   const { get, set } = useAddress();
   const canWrite = useCanWrite();
   const apps = useApps();
-  const offset = Math.max(0, Number(get('offset')) || 0);
+  const { offset, cursor } = placeIn(get('offset'));
   const filter = useFilter();
   const query = {
     ...filter,
     limit: pageSize,
-    offset,
-    sort: get('sort') === 'clicks' ? ('clicks' as const) : ('created_at' as const),
+    ...(get('sort') === 'clicks'
+      ? { sort: 'clicks' as const, offset }
+      : { sort: 'created_at' as const, ...(cursor === undefined ? { offset } : { cursor }) }),
   };
   const { chosen, setChosen, choice } = useChosen(JSON.stringify(filter));
   const links = useQuery({
@@ -106,7 +107,14 @@ export function Links() {
           {links.data && rows.length === 0 ? <NoLinks isFiltered={isFiltered} hasNoApp={hasNoApp} /> : null}
           {rows.length > 0 ? <LinkTable rows={rows} choice={canWrite ? choice : undefined} /> : null}
           {links.data && links.data.pagination.total > pageSize ? (
-            <Pager {...links.data.pagination} onMove={(next) => set({ offset: next === 0 ? null : String(next) })} />
+            <Pager
+              {...links.data.pagination}
+              offset={offset}
+              onMove={(next) => {
+                const isNext = next > offset && !links.isPlaceholderData;
+                set({ offset: placeText(next, isNext ? links.data.pagination.next_cursor : null) });
+              }}
+            />
           ) : null}
         </section>
       ) : null}
@@ -115,6 +123,22 @@ export function Links() {
       ) : null}
     </div>
   );
+}
+
+/**
+ * The place of a page in the list, with the link that it comes after if the page before it was seen: such a page costs the
+ * same at any depth, and repeats nothing when links are created meanwhile. One parameter, so that one change removes both.
+ */
+function placeIn(text: string | null): { readonly offset: number; readonly cursor: string | undefined } {
+  const [at, after] = (text ?? '').split('~');
+  const offset = Math.max(0, Number(at) || 0);
+  // An empty cursor is that of the first page.
+  return { offset, cursor: offset === 0 ? '' : after };
+}
+
+function placeText(offset: number, cursor: string | null | undefined): string | null {
+  if (offset <= 0) return null;
+  return cursor ? `${offset}~${cursor}` : String(offset);
 }
 
 /** Other screens write filters with escapes, since those take several values; a campaign is one value here. */
