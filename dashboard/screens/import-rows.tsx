@@ -91,7 +91,7 @@ function RowsCsv({ id, outcome }: { readonly id: string; readonly outcome: Outco
   const load = async (limit: number, offset: number) => {
     const { data, next_cursor } = await call('GET /imports/{import_id}/rows', {
       params: { import_id: id },
-      query: { limit, cursor: offset === 0 ? '' : cursor.current, ...(outcome === '' ? {} : { outcome }) },
+      query: { limit, ...(offset === 0 ? {} : { cursor: cursor.current }), ...(outcome === '' ? {} : { outcome }) },
     });
     cursor.current = next_cursor ?? '';
     return { rows: data, hasMore: next_cursor !== null };
