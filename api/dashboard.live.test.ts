@@ -118,7 +118,7 @@ test('a login asks for the second factor once the password is right, and says wh
   await page.getByText('This code is not current').waitFor();
   await page.getByLabel('Authentication code').fill(code(1));
   await page.keyboard.press('Enter');
-  await page.getByRole('navigation').waitFor();
+  await page.getByRole('navigation').first().waitFor();
   await browser.close();
 });
 
@@ -799,10 +799,10 @@ test('a view is saved with its filters and opened again, and the cost of a campa
   await page.keyboard.type('spring-sale');
   await page.getByLabel('Day').fill('2026-11-20');
   await page.getByLabel('Amount').fill('nothing');
-  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
   await expect.poll(() => page.getByLabel('Amount').getAttribute('aria-invalid')).toBe('true');
   await page.getByLabel('Amount').fill('120.50');
-  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.getByRole('cell', { name: '€120.50' }).waitFor();
   await page.getByRole('button', { name: 'Remove the cost of spring-sale on 2026-11-20' }).click();
   await expect.poll(() => page.getByRole('cell', { name: '€120.50' }).count()).toBe(0);

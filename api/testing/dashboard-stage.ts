@@ -123,7 +123,7 @@ export async function logIn(page: Page, email: string, secret = password): Promi
   await page.getByLabel('Email').fill(email);
   await page.getByLabel('Password').fill(secret);
   await page.getByRole('button', { name: 'Log in' }).click();
-  await page.getByRole('navigation').waitFor();
+  await page.getByRole('navigation').first().waitFor();
 }
 
 const campaigns = ['spring-sale', 'newsletter', 'app-launch', 'influencers', 'qr-posters'] as const;

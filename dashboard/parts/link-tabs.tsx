@@ -2,7 +2,7 @@ import { Link, useLocation } from 'wouter';
 import { type TextKey, t } from '#dashboard/texts/text.ts';
 
 const places: readonly (readonly [path: string, text: TextKey])[] = [
-  ['/links', 'nav.links'],
+  ['/links', 'orphans.links'],
   ['/links/unknown', 'orphans.title'],
 ];
 
