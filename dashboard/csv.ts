@@ -8,10 +8,14 @@ export function csvOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
   return `\ufeff${lines.map((cells) => cells.map(cellOf).join(',')).join('\r\n')}\r\n`;
 }
 
+/** What a spreadsheet takes for a formula (OWASP, CSV injection): also after what some take for the end of a cell. */
+const beforeFormula = /(^|[;,|"\t\r\n])(?=[^\S\t\r\n]*[=+\-@＝＋－＠])/g;
+
 /** A text that a spreadsheet would run as a formula is marked as text. */
 function cellOf(value: string | number): string {
   if (typeof value === 'number') return String(value);
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  const inert = value.replaceAll(beforeFormula, "$1'");
+  const safe = /^[;\t\r\n]/.test(inert) ? `'${inert}` : inert;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 

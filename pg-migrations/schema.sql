@@ -1300,7 +1300,7 @@ BEGIN
   INSERT INTO links (id, organization_id, app_id, short_code, source, created_at, updated_at, path, data, tap_page,
                      ios_url, android_url, fallback_url, og_title, og_description, og_image_url,
                      utm_source, utm_medium, utm_campaign, utm_term, utm_content)
-    SELECT new_id, app.organization_id, for_app, new_code, 'visit', now(), now(), f.path, f.data, f.tap_page,
+    SELECT new_id, app.organization_id, for_app, new_code, 'visit', date_trunc('milliseconds', now()), date_trunc('milliseconds', now()), f.path, f.data, f.tap_page,
            f.ios_url, f.android_url, f.fallback_url, f.og_title, f.og_description, f.og_image_url,
            f.utm_source, f.utm_medium, f.utm_campaign, f.utm_term, f.utm_content
       FROM jsonb_to_record(fields) AS f (path text, data jsonb, tap_page text, ios_url text, android_url text, fallback_url text,

@@ -14,8 +14,10 @@ export const unlockLimits = {
   bodyBytesMax: 16_384,
   /** Attempts per minute and process: of an address at a link … */
   perAddressMax: 10,
-  /** … and of all addresses at a link. */
+  /** … of all addresses at a link … */
   perLinkMax: 120,
+  /** … and of an address at all links, so that one visitor cannot fill the queue of every app's visitors. */
+  perAddressAtAllMax: 30,
   waitingMax: 16,
 } as const;
 
@@ -59,9 +61,10 @@ export class LinkUnlocks {
   /** `limited`: too many attempts, of which this one is not compared. Never rejects. */
   async check(linkId: string, hash: string, ip: string, password: string): Promise<'right' | 'wrong' | 'limited'> {
     const nowMs = this.#clock();
-    const ofAddress = this.#windows.take(`${linkId} ${limitAddress(ip)}`, nowMs).count;
-    // An address beyond its limit must not use up the link's.
-    if (ofAddress > unlockLimits.perAddressMax) return 'limited';
+    const address = limitAddress(ip);
+    // An address beyond its limits must not use up the link's.
+    if (this.#windows.take(`${linkId} ${address}`, nowMs).count > unlockLimits.perAddressMax) return 'limited';
+    if (this.#windows.take(address, nowMs).count > unlockLimits.perAddressAtAllMax) return 'limited';
     if (this.#windows.take(linkId, nowMs).count > unlockLimits.perLinkMax) return 'limited';
     if (this.#waiting >= unlockLimits.waitingMax) return 'limited';
     this.#waiting++;

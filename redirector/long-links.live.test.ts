@@ -143,7 +143,10 @@ test('bots, prefetches and HEAD are answered and make no link', async () => {
   expect(await open(path, 'curl/8.5.0', { host: app.host })).toEqual([302, page]);
   expect(await open(path, desktop, { host: app.host, method: 'HEAD' })).toEqual([302, page]);
   const preview = { 'user-agent': 'facebookexternalhit/1.1' };
-  expect((await edgeAt(0).get(app.host, pathOf({ link: page, st: 'A <b>' }), preview)).body).toContain('A &lt;b&gt;');
+  const { body } = await edgeAt(0).get(app.host, pathOf({ link: page, st: 'A <b>' }), preview);
+  expect(body).toContain('A &lt;b&gt;');
+  // The code of a link that does not exist yet is no address that opens.
+  expect(body).not.toContain('og:url');
   expect(await made(app.id)).toEqual([]);
 });
 
@@ -225,6 +228,8 @@ test('the user of a redirector makes only links of apps that want them, to their
     ])
       expect([name, url, await make(on.id, { [name]: url })]).toEqual([name, url, 'off']);
   await expect(make(on.id, { fallback_url: page }, 'summer')).rejects.toThrow('no long link');
+  // Lists go from page to page by milliseconds.
+  expect(await db.query("SELECT id FROM links WHERE created_at <> date_trunc('milliseconds', created_at)")).toEqual([]);
   await expect(db.execute(`UPDATE links SET archived = true`)).rejects.toThrow('permission denied');
   await expect(db.query('SELECT * FROM long_links_made')).rejects.toThrow('permission denied');
   expect([await make(on.id, { fallback_url: page }), await make(on.id, { fallback_url: page })]).toEqual([

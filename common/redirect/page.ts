@@ -71,13 +71,15 @@ export function hasPreview(link: LinkSnapshot): boolean {
 
 /** Open Graph (ogp.me) and Twitter card tags for crawlers that show previews. */
 export function previewPage(link: LinkSnapshot, app: LinkedApp): string {
-  const url = escapeHtml(`https://${app.host}${pathOfCode(link.short_code)}`);
   const title = escapeHtml(link.og_title ?? app.host);
   const description = escapeHtml(link.og_description ?? '');
   const image = link.og_image_url?.startsWith('https://') ? escapeHtml(link.og_image_url) : '';
   const tags = [
     '<meta property="og:type" content="website">',
-    `<meta property="og:url" content="${url}">`,
+    // A long link that is no link yet has no address of its own.
+    ...(link.id === ''
+      ? []
+      : [`<meta property="og:url" content="${escapeHtml(`https://${app.host}${pathOfCode(link.short_code)}`)}">`]),
     `<meta property="og:title" content="${title}">`,
     `<meta name="twitter:card" content="${image === '' ? 'summary' : 'summary_large_image'}">`,
     `<meta name="twitter:title" content="${title}">`,

@@ -68,6 +68,11 @@ test('whatever a record says, a filled template leads to the same host and path 
   );
 });
 
+test.each(['.', '..', '...'])('a value of dots (%s) leads to no other path', (dots) => {
+  const url = filled('https://n.example/v1/{query.id}/conversion', event, `id=${dots}`);
+  expect(new URL(url).pathname).toBe('/v1//conversion');
+});
+
 test('only a template with a parameter of the click asks for it', () => {
   expect(asksForQuery('https://n.example/?a={query.gclid}')).toBe(true);
   expect(asksForQuery('https://n.example/?a={click_id}')).toBe(false);

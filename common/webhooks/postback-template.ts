@@ -56,6 +56,8 @@ export function filled(template: string, record: Readonly<Record<string, unknown
   const parameters = new URLSearchParams(query);
   return template.replaceAll(macro, (_, parameter: string | undefined, name: string | undefined) => {
     const value = parameter === undefined ? fieldValue(record, name ?? '') : (parameters.get(parameter) ?? '');
+    // Dots alone would be a step up in the path, and are not encoded.
+    if (/^\.+$/.test(value)) return '';
     // Half of a surrogate pair cannot be encoded.
     return encodeURIComponent(value.slice(0, VALUE_CHARACTERS_MAX).toWellFormed());
   });

@@ -63,8 +63,7 @@ export class LinkOpens {
     const { hostname, pathname, search } = new URL(url);
     const code = codeOfPath(pathname.replace(/\/$/, ''));
     const short = code === null ? null : await this.#cache.find(hostname, code);
-    const long =
-      short === null && hostname === asker.app.host ? await this.#longLink(hostname, pathname, search) : null;
+    const long = short === null ? await this.#longLink(hostname, pathname, search, asker) : null;
     if (long === 'unusable') return 'unusable';
     const found = long === null ? short : long?.found;
     if (found === undefined)
@@ -108,11 +107,13 @@ export class LinkOpens {
     host: string,
     path: string,
     search: string,
+    asker: Asker,
   ): Promise<{ readonly found: FoundLink; readonly query: string } | 'unusable' | null | undefined> {
     if (!search.includes('link=')) return null;
     const app = this.#cache.apps.get(host, this.#clock()) ?? (await this.#cache.apps.load(host));
     if (!app) return app;
     if (!isLongLink(app, path, search.slice(1))) return null;
+    if (app.id !== asker.app.app_id) return 'unusable';
     const long = readLongLink(app, search.slice(1));
     if ('reason' in long) return 'unusable';
     const finding = await this.#longLinks.find(app, long, true);

@@ -487,5 +487,5 @@ test('an app that a long link opens, and one that is installed by a click on it,
   expect((await open(`https://${app.host}/?x=1`, 'l5')).body).toMatchObject({ matched: false });
   const other = await place();
   const foreign = await edge.post('/sdk/match', other.key, { platform: 'ios', url: long({ link }), device_id: 'l6' });
-  expect(foreign.body.matched).toBe(false);
+  expect(foreign.body).toMatchObject({ matched: false, reason: 'link_unknown' });
 });
