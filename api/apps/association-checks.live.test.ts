@@ -124,7 +124,7 @@ test('a redirect is reported with its target and not followed, even to an addres
     expect(one).toMatchObject({ status: 301, location, outcome: 'faulty', problems: ['redirected'] });
 });
 
-test('another type, another app, another certificate and another text are told apart', async () => {
+test('a wrong type, app id, certificate and text are each named', async () => {
   const other = 'CD'.repeat(32).replace(/..(?=.)/g, '$&:');
   edge.answer = (response, { path }) =>
     path === apple

@@ -16,7 +16,7 @@ const checkedFile = Type.Object(
     file: choiceOf(associationFiles, 'Apple’s file (universal links) or Google’s (app links).'),
     source: choiceOf(associationSources, 'Who was asked: the host itself, or the copy from which iPhones read.'),
     url: nullable(Type.String({ description: 'null: there is no copy to ask, because APPLE_CDN_URL is empty.' })),
-    status: nullable(Type.Integer({ description: 'HTTP status. null: nothing was requested, or nobody answered.' })),
+    status: nullable(Type.Integer({ description: 'HTTP status. null: nothing was requested, or no server answered.' })),
     content_type: nullable(Type.String()),
     bytes: nullable(Type.Integer({ description: 'Length of the body; null if it was not read to its end.' })),
     location: nullable(Type.String({ description: 'Where the answer redirects. It was not followed.' })),

@@ -276,7 +276,7 @@ beforeAll(async () => {
   const first = 'My organization';
   await stack.admin('create-user', '--email', 'viewer@example.com', '--organization', first, '--role', 'viewer');
   await stack.admin('create-user', '--email', 'member@example.com', '--organization', first, '--role', 'member');
-  await stack.admin('create-user', '--email', 'foreign@example.com', '--organization', 'Somebody else');
+  await stack.admin('create-user', '--email', 'foreign@example.com', '--organization', 'Another company');
   const owner = bearer(await tokenOf(login.email));
   const me = await stack.api('/me', { headers: owner });
   organization = me.json<{ organizations: { id: string }[] }>().organizations[0]?.id ?? '';
