@@ -741,7 +741,7 @@ test('codes that no link has are listed with their visits, and the missing link 
   const app = (await person.call('POST', '/apps', { name: 'Misprinted' })).body;
   await stage.api.db.execute(
     `INSERT INTO orphan_visits (organization_id, app_id, day, short_code, visits, last_at)
-     SELECT $1, $2, CURRENT_DATE, code, visits, now() FROM (VALUES ('sumer', 120), ('=cmd', 3), ('', 40)) AS v (code, visits)`,
+     SELECT $1, $2, CURRENT_DATE, code, visits, now() FROM (VALUES ('sumer', 120), ('=cmd', 3), ('?foreign_host evil.example', 2), ('', 40)) AS v (code, visits)`,
     [person.organization_id, app.id],
   );
   const { page, context: browser, faults } = await stage.loggedIn(person);
@@ -753,6 +753,9 @@ test('codes that no link has are listed with their visits, and the missing link 
   const lines = readFileSync(await (await waits).path(), 'utf8').split('\r\n');
   expect(lines[1]).toMatch(/,sumer,120,/);
   expect(lines[2]).toMatch(/,'=cmd,3,/);
+  expect(lines[3]).toMatch(/,,2,.*,foreign_host,evil\.example$/);
+  await page.getByText('Firebase link to evil.example, which the app does not allow').waitFor();
+  expect(await page.getByRole('button', { name: /^Create link: / }).count()).toBe(2);
   await page.getByRole('button', { name: `Create link: ${app.host}/sumer` }).click();
   const drawer = page.getByRole('dialog');
   expect(await drawer.getByLabel('Short code').inputValue()).toBe('sumer');

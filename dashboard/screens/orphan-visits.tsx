@@ -29,6 +29,8 @@ const columns: readonly Column<Orphan>[] = [
   ['short_code', (row) => row.short_code],
   ['visits', (row) => row.visits],
   ['last_at', (row) => row.last_at],
+  ['reason', (row) => row.reason],
+  ['detail', (row) => row.detail ?? ''],
 ];
 
 export function OrphanVisits() {
@@ -115,14 +117,19 @@ function OrphanTable({ rows, onCreate }: OrphanTableProps) {
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={addressOf(row)}>
-              <td className="wide breaks">{addressOf(row)}</td>
+            <tr key={`${addressOf(row)} ${row.reason} ${row.detail ?? ''}`}>
+              <td className="wide breaks">
+                {addressOf(row)}
+                {row.reason === 'unknown_code' ? null : (
+                  <div className="muted">{t(`orphans.${row.reason}`, { detail: row.detail ?? '' })}</div>
+                )}
+              </td>
               <td className="num">{whole(row.visits)}</td>
               <td className="hide-narrow muted nowrap" title={row.last_at}>
                 {ago(row.last_at)}
               </td>
               <td className="num">
-                {onCreate ? (
+                {onCreate && row.reason === 'unknown_code' ? (
                   <button
                     type="button"
                     aria-label={t('orphans.create_for', { address: addressOf(row) })}
