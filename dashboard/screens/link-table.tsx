@@ -13,6 +13,8 @@ interface LinkTableProps {
   readonly rows: readonly Link[];
   /** Undefined: the user may only read. */
   readonly choice?: Choice | undefined;
+  /** The rows of another page are on their way: what is chosen now would be these. */
+  readonly isStale: boolean;
 }
 
 export interface Choice {
@@ -32,7 +34,7 @@ function useClicks(rows: readonly Link[]): ReadonlyMap<string, number> | null {
   return new Map(found.data.data.map((row) => [row.link_id ?? '', row.clicks]));
 }
 
-export function LinkTable({ rows, choice }: LinkTableProps) {
+export function LinkTable({ rows, choice, isStale }: LinkTableProps) {
   const clicks = useClicks(rows);
   const ids = rows.map(({ id }) => id);
   const chosen = choice ? ids.filter((id) => choice.has(id)).length : 0;
@@ -46,6 +48,7 @@ export function LinkTable({ rows, choice }: LinkTableProps) {
                 <input
                   type="checkbox"
                   aria-label={t('bulk.choose_page')}
+                  disabled={isStale}
                   checked={chosen === ids.length}
                   ref={(box) => {
                     if (box) box.indeterminate = chosen > 0 && chosen < ids.length;

@@ -105,7 +105,9 @@ export function Links() {
         <section className="card" aria-busy={links.isPlaceholderData}>
           {links.isPending ? <Loading lines={8} /> : null}
           {links.data && rows.length === 0 ? <NoLinks isFiltered={isFiltered} hasNoApp={hasNoApp} /> : null}
-          {rows.length > 0 ? <LinkTable rows={rows} choice={canWrite ? choice : undefined} /> : null}
+          {rows.length > 0 ? (
+            <LinkTable rows={rows} choice={canWrite ? choice : undefined} isStale={links.isPlaceholderData} />
+          ) : null}
           {links.data && links.data.pagination.total > pageSize ? (
             <Pager
               {...links.data.pagination}
