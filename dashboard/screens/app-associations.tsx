@@ -31,7 +31,9 @@ export function AppAssociations({ app }: { readonly app: App }) {
           <Failure error={check.error} />
         </div>
       ) : null}
-      <div role="status">{check.data ? <Result files={check.data.files} /> : null}</div>
+      <div role="status" className={check.data ? 'inside' : undefined}>
+        {check.data ? <Result files={check.data.files} /> : null}
+      </div>
     </section>
   );
 }
@@ -78,7 +80,7 @@ const outcomeTags = { good: 'tag good', faulty: 'tag bad', not_checked: 'tag' } 
 
 function Result({ files }: { readonly files: readonly CheckedFile[] }) {
   return (
-    <ul className="inside stack" aria-label={t('check.result')}>
+    <ul className="stack" aria-label={t('check.result')}>
       {files.map((one) => (
         <li key={`${one.file} ${one.source}`} className="stack tight">
           <span className="row wrap">
