@@ -14,6 +14,7 @@ export const quickFolder = join(packageRoot(), '.data', 'bench');
 /** Sizes with which all of them take some minutes. */
 const quick: Readonly<Record<string, readonly string[]>> = {
   redirect: ['--links', '1,1000', '--seconds', '1', '--rounds', '1'],
+  visitors: ['--visits', '100', '--rounds', '1', '--warm', '2000'],
   path: ['--rates', '2000', '--seconds', '3', '--rounds', '1'],
   events: ['--seconds', '1', '--rounds', '1'],
   match: ['--seconds', '2', '--clicks', '20000'],

@@ -9,11 +9,12 @@ import { writeReport } from './report-page.ts';
 type Bench = (args: string[]) => Promise<void> | void;
 
 const benches: Readonly<Record<string, readonly [options: string, load: () => Promise<Bench>]>> = {
-  all: ['[--only redirect,path,events,match,analytics,lists]', async () => benchAll],
+  all: ['[--only redirect,visitors,path,events,match,analytics,lists]', async () => benchAll],
   redirect: [
-    '[--links 1,10000,1000000] [--seconds 3] [--rounds 3]',
+    '[--links 1,10000,1000000] [--seconds 3] [--rounds 3] [--only part of a name, writes nothing]',
     async () => (await import('./load/redirect.ts')).benchRedirect,
   ],
+  visitors: ['[--visits 1000] [--rounds 3]', async () => (await import('./load/visitors.ts')).benchVisitors],
   analytics: [
     '[--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]',
     async () => (await import('./load/analytics.ts')).benchAnalytics,

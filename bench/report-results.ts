@@ -26,10 +26,25 @@ const perSecond = (row: Row) => `${Number(row['rate']).toLocaleString('en-US')} 
 const redirect = (result: Result): Chart[] => [
   chartOf('CPU of one redirect', 'µs', rowsOf(result['figures']), (row) => text(row, 'case'), {
     redirector: 'redirector_us',
+    'the least that records': 'prototype_us',
     'a bare 302': 'bare_us',
   }),
   chartOf('Latency', 'ms', rowsOf(result['latencies']), perSecond, { p50: 'p50_ms', p99: 'p99_ms' }),
 ];
+
+/** A row for each way to arrive, a bar for each server. */
+function visitors(result: Result): Chart[] {
+  const figures = rowsOf(result['figures']);
+  const series = [...new Set(figures.map((row) => text(row, 'server')))];
+  const arrivals = [...new Set(figures.map((row) => text(row, 'arrival')))];
+  const us = (server: string, arrival: string) =>
+    figures.find((row) => row['server'] === server && row['arrival'] === arrival);
+  const rows = arrivals.map((label) => ({
+    label,
+    values: series.map((server) => number(us(server, label) ?? {}, 'us')),
+  }));
+  return [{ title: 'CPU of one visit', unit: 'µs', series, rows }];
+}
 
 function path(result: Result): Chart[] {
   const rows = rowsOf(result['figures']);
@@ -98,6 +113,7 @@ const against = (result: Result): Chart[] => [
 /** In the order of the page. */
 export const measurements: Readonly<Record<string, readonly [title: string, charts: (result: Result) => Chart[]]>> = {
   redirect: ['A redirect', redirect],
+  visitors: ['Visitors by how they arrive', visitors],
   path: ['The way of a click', path],
   events: ['Events at the SDK edge', events],
   match: ['Matching', match],

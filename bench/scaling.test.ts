@@ -5,13 +5,25 @@ import { scalingPage } from './scaling-page.ts';
 
 /** Round figures, so that what follows can be checked by hand. */
 const round: Measured = {
-  ...{ redirector: 10, publisher: 5, nats: 7, ingest: 20, clickhouse: 14, redis: 7, postgres: 1 },
+  ...{
+    redirector: 10,
+    connection: 190,
+    proxy: 250,
+    publisher: 5,
+    nats: 7,
+    ingest: 20,
+    clickhouse: 14,
+    redis: 7,
+    postgres: 1,
+  },
   diskBytes: 100,
 };
 
 test('a plan multiplies the rate by what was measured', () => {
   const plan = planFor(100_000, round);
-  expect(plan.redirectors).toBe(2);
+  expect(plan.redirectors).toBe(40);
+  expect(plan.proxiedRedirectors).toBe(2);
+  expect(plan.proxyCores).toBeCloseTo(50);
   expect(plan.ingestCores).toBeCloseTo((100_000 * 20e-6) / 0.7);
   expect(plan.natsCores).toBeCloseTo(3);
   expect(plan.clickhouseCores).toBeCloseTo(2);
@@ -30,6 +42,7 @@ test('more clicks never need less, and a slower part is full earlier', () => {
     if (!less) continue;
     for (const name of [
       'redirectors',
+      'proxiedRedirectors',
       'edges',
       'machines',
       'partitions',

@@ -8,6 +8,10 @@ import { settings } from '#common/process/settings.ts';
 /** Microseconds of CPU per click, and bytes, as measured. */
 export interface Measured {
   readonly redirector: number;
+  /** What a visitor's new connection with TLS adds, if the redirector terminates TLS: measured with the bare server, which does nothing else. */
+  readonly connection: number;
+  /** nginx in front of redirectors, which does that instead, and passes the visit on. */
+  readonly proxy: number;
   readonly publisher: number;
   readonly nats: number;
   readonly ingest: number;
@@ -19,6 +23,9 @@ export interface Measured {
 }
 
 interface Results {
+  readonly visitors: {
+    readonly figures: readonly { readonly server: string; readonly arrival: string; readonly us: number }[];
+  };
   readonly redirect: { readonly figures: readonly { readonly case: string; readonly redirector_us: number }[] };
   readonly path: { readonly figures: readonly { readonly rate: number; readonly us: Record<string, number> }[] };
   readonly analytics: { readonly sizes: readonly { readonly clicks: number; readonly disk_gb: number }[] };
@@ -31,8 +38,13 @@ export function readMeasured(): Measured {
   const path = [...read('path').figures].sort((a, b) => b.rate - a.rate)[0];
   const disk = [...read('analytics').sizes].sort((a, b) => b.clicks - a.clicks)[0];
   const us = (name: string) => path?.us[name] ?? Number.NaN;
+  const { figures } = read('visitors');
+  const visit = (server: string, arrival: string) =>
+    figures.find((one) => one.server === server && one.arrival === arrival)?.us ?? Number.NaN;
   const measured = {
     redirector: redirect?.redirector_us ?? Number.NaN,
+    connection: visit('bare uWebSockets.js', newVisitor) - visit('bare uWebSockets.js', 'kept connection'),
+    proxy: visit('redirector behind nginx', newVisitor) - visit('redirector', 'kept connection'),
     ...{ publisher: us('publisher'), nats: us('nats'), ingest: us('ingest'), clickhouse: us('clickhouse') },
     ...{ postgres: us('postgres'), redis: us('redis') },
     diskBytes: disk ? (disk.disk_gb * 1e9) / disk.clicks : Number.NaN,
@@ -41,6 +53,18 @@ export function readMeasured(): Measured {
   if (missing.length > 0) throw new Error(`bench/results has no ${missing.map(([name]) => name).join(', ')}`);
   return measured;
 }
+
+/** Empty unless the machine was busy with more than the bench while visitors were measured: figures are too high then. */
+export function visitorsCaveat(): string {
+  const text = readFileSync(join(packageRoot(), 'bench', 'results', 'visitors.json'), 'utf8');
+  const { time, machine } = JSON.parse(text) as { time: string; machine: { cores: number; load_at_end: string } };
+  const load = Number.parseFloat(machine.load_at_end);
+  if (load <= 2 * machine.cores) return '';
+  return `New connections were measured on ${time.slice(0, 10)} under a load of ${load.toFixed(0)} on ${machine.cores} cores, so those two figures are too high, and so are the rows that follow from them: 150 to 220 µs were seen for one on a quiet machine.`;
+}
+
+/** How a visitor arrives who has not been there before, with today's browsers and certificates. */
+const newVisitor = 'TLS 1.3, ECDSA P-256, whole';
 
 /** What bench/results does not have. The page names the source of each. */
 export const assumed = {
@@ -74,7 +98,11 @@ const redisBytesPerRate =
 
 export interface Plan {
   readonly rate: number;
+  /** That terminate TLS: every click is a new visitor. */
   readonly redirectors: number;
+  /** Behind proxies, which keep their connections, and the cores of those. */
+  readonly proxiedRedirectors: number;
+  readonly proxyCores: number;
   /** Machines with redirectors and a publisher; at least two, so that one may fail. */
   readonly edges: number;
   readonly natsCores: number;
@@ -95,7 +123,9 @@ export interface Plan {
 }
 
 export function planFor(rate: number, us: Measured): Plan {
-  const redirectors = Math.max(2, Math.ceil(cores(rate, us.redirector, assumed.edgeLoad)));
+  const redirectors = Math.max(2, Math.ceil(cores(rate, us.redirector + us.connection, assumed.edgeLoad)));
+  const proxiedRedirectors = Math.max(2, Math.ceil(cores(rate, us.redirector, assumed.edgeLoad)));
+  const proxyCores = cores(rate, us.proxy, assumed.edgeLoad);
   const edgeCores = redirectors + cores(rate, us.publisher, assumed.otherLoad);
   const edges = Math.max(2, machinesFor(edgeCores));
   const natsCores = cores(rate, us.nats, assumed.otherLoad) * assumed.natsReplicas;
@@ -105,7 +135,18 @@ export function planFor(rate: number, us: Measured): Plan {
   const postgresCores = cores(rate, us.postgres, assumed.otherLoad);
   const logBytesPerSecond = rate * assumed.recordBytes;
   return {
-    ...{ rate, redirectors, edges, natsCores, ingestCores, clickhouseCores, redisCores, postgresCores },
+    ...{
+      rate,
+      redirectors,
+      proxiedRedirectors,
+      proxyCores,
+      edges,
+      natsCores,
+      ingestCores,
+      clickhouseCores,
+      redisCores,
+      postgresCores,
+    },
     machines: edges + machinesFor(natsCores + ingestCores + clickhouseCores + redisCores + postgresCores),
     partitions: Math.ceil(rate / limits(us).ingest),
     installations: Math.ceil(rate / limits(us).redisCpu),
@@ -124,7 +165,8 @@ export function limits(us: Measured) {
     journal: (settings.JOURNAL_BYTES_MAX.fallback / (assumed.recordBytes * HOUR_SECONDS)) * 2,
     redisMemory: assumed.redisBytes / redisBytesPerRate,
     ingest: (1e6 / us.ingest) * assumed.otherLoad,
-    redirector: (1e6 / us.redirector) * assumed.edgeLoad,
+    redirector: (1e6 / (us.redirector + us.connection)) * assumed.edgeLoad,
+    proxiedRedirector: (1e6 / us.redirector) * assumed.edgeLoad,
     redisCpu: (1e6 / us.redis) * assumed.otherLoad,
     publisher: (1e6 / us.publisher) * assumed.otherLoad,
     nats: (1e6 / us.nats) * assumed.otherLoad,

@@ -1,7 +1,13 @@
-/** The minimal redirector: uWebSockets.js answering one 302. The redirector's figures are divided by its figures. */
-import { App, us_socket_local_port } from '#common/http/uws.ts';
+/**
+ * The minimal redirector: uWebSockets.js answering one 302. The redirector's figures are divided by its figures. With a
+ * certificate's files as arguments, it answers over TLS.
+ */
+import { App, tlsApp, us_socket_local_port } from '#common/http/uws.ts';
 
-App()
+const [certFile, keyFile] = process.argv.slice(2);
+const app = certFile && keyFile ? tlsApp({ certFile, keyFile }) : App();
+
+app
   .get('/*', (res) => {
     res.writeStatus('302 Found').writeHeader('Location', 'https://example.com/sale?ref=link').endWithoutBody(0);
   })

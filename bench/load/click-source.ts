@@ -73,6 +73,7 @@ function nextClick(time: number): Click {
     utm_term: '',
     utm_content: '',
     trigger: 'link',
+    rule: '',
     is_prefetch: false,
     is_preview: false,
   };

@@ -17,8 +17,8 @@ const EVENT_BYTES = 700;
 const CONNECTIONS = 16;
 const ID_DIGITS = 12;
 
-/** Requests with distinct event ids: a counter is written into the bytes of one template. */
-function batches(key: string, perBatch: number): RequestOf {
+/** A request whose event ids are still to be written: each a run of `#`. */
+export function eventsRequest(key: string, perBatch: number): Buffer {
   const timestamp = new Date().toISOString();
   const event = (n: number) => {
     const known = {
@@ -45,7 +45,12 @@ function batches(key: string, perBatch: number): RequestOf {
     events: Array.from({ length: perBatch }, (_, n) => event(n)),
     context: { platform: 'ios' },
   });
-  const template = requestBytes('/sdk/events', key, '198.51.100.7', body);
+  return requestBytes('/sdk/events', key, '198.51.100.7', body);
+}
+
+/** Requests with distinct event ids: a counter is written into the bytes of one template. */
+function batches(key: string, perBatch: number): RequestOf {
+  const template = eventsRequest(key, perBatch);
   const places: number[] = [];
   for (let at = template.indexOf('e-###'); at !== -1; at = template.indexOf('e-###', at + 1)) places.push(at + 2);
   return (n) => {

@@ -1,6 +1,6 @@
 /**
- * The cost of a redirect against a bare 302 of the same server library: both in turns, in the same run, on the same
- * machine, so that other load affects both. CPU comes from /proc and covers every thread of a process.
+ * The cost of a redirect against a bare 302 of the same server library, and against the least that records a click: all in turns,
+ * in the same run, on the same machine, so that other load affects all. CPU comes from /proc and covers every thread of a process.
  */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -29,6 +29,7 @@ interface Case {
 
 interface Round {
   readonly bare_us: number;
+  readonly prototype_us: number;
   readonly redirector_us: number;
   readonly redis_us: number;
   readonly postgres_us: number;
@@ -42,6 +43,18 @@ interface Figures extends Round {
   readonly case: string;
   readonly ratio: number;
   readonly target: number | null;
+  /** The redirector's cost divided by that of the prototype. */
+  readonly prototype_ratio: number;
+}
+
+interface Baseline {
+  readonly subject: Subject;
+  readonly port: number;
+}
+
+async function startBaseline(file: string, ...args: string[]): Promise<Baseline> {
+  const subject = Subject.start(file, `bench/baseline/${file}.ts`, {}, [], args);
+  return { subject, port: Number((await subject.line(/port (\d+)/))[1]) };
 }
 
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
@@ -54,6 +67,7 @@ export async function benchRedirect(args: readonly string[]): Promise<void> {
       links: { type: 'string', default: '1,10000,1000000' },
       seconds: { type: 'string', default: '3' },
       rounds: { type: 'string', default: '3' },
+      only: { type: 'string', default: '' },
     },
   });
   if (!(await Wrk.isThere()))
@@ -64,18 +78,22 @@ export async function benchRedirect(args: readonly string[]): Promise<void> {
   const most = Math.max(...sizes);
   execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
   const stage = await openStage(most, tell);
-  const bare = Subject.start('bare', 'bench/baseline/bare-302.ts', {});
+  const bare = await startBaseline('bare-302');
+  const prototype = await startBaseline('prototype-302', join(stage.folder, 'prototype.journal'));
   try {
-    const barePort = Number((await bare.line(/port (\d+)/))[1]);
     const figures: Figures[] = [];
-    for (const one of casesOf(sizes)) {
-      figures.push(await runCase(stage, { subject: bare, port: barePort }, one, seconds, rounds));
-    }
+    for (const one of casesOf(sizes).filter(({ name }) => name.includes(values.only)))
+      figures.push(await runCase(stage, { bare, prototype }, one, seconds, rounds));
     const peak = figures[0]?.per_second ?? 0;
+    // A part of the cases is for a look at them.
+    if (values.only !== '') {
+      show(figures);
+      return;
+    }
     const latencies = await runPaced(stage, sizes.includes(10_000) ? 10_000 : most, peak, Math.max(seconds, 4));
     report(figures, latencies);
   } finally {
-    await bare.stop();
+    await Promise.all([bare.subject.stop(), prototype.subject.stop()]);
     await stage.close();
   }
 }
@@ -128,7 +146,7 @@ async function startRedirector(
 
 async function runCase(
   stage: Stage,
-  bare: { subject: Subject; port: number },
+  baselines: Readonly<Record<'bare' | 'prototype', Baseline>>,
   one: Case,
   seconds: number,
   rounds: number,
@@ -142,20 +160,27 @@ async function runCase(
   try {
     tell(`${one.name}: warming up`);
     for (let times = 0; times < 2; times++) await load(redirector.port);
+    await load(baselines.prototype.port);
+    const costOf = async ({ subject, port }: Baseline) => {
+      const before = subject.read();
+      const { requests } = await load(port);
+      return (subject.read().cpuUs - before.cpuUs) / requests;
+    };
     const all: Round[] = [];
     for (let round = 1; round <= rounds; round++) {
-      const before = bare.subject.read();
-      const { requests } = await load(bare.port);
-      const bare_us = (bare.subject.read().cpuUs - before.cpuUs) / requests;
-      const measured = { ...(await measure(stage, redirector, load)), bare_us };
+      const [bare_us, prototype_us] = [await costOf(baselines.bare), await costOf(baselines.prototype)];
+      const measured = { ...(await measure(stage, redirector, load)), bare_us, prototype_us };
       all.push(measured);
-      tell(`${one.name}: round ${round}: ${measured.redirector_us.toFixed(1)} µs against ${bare_us.toFixed(1)} µs`);
+      const against = `${bare_us.toFixed(1)} (bare) and ${prototype_us.toFixed(1)} (prototype)`;
+      tell(`${one.name}: round ${round}: ${measured.redirector_us.toFixed(1)} µs against ${against}`);
     }
     const middle = (pick: (round: Round) => number) => median(all.map(pick));
     return {
       case: one.name,
       ratio: middle((round) => round.redirector_us / round.bare_us),
       target: one.targetRatio ?? null,
+      prototype_ratio: middle((round) => round.redirector_us / round.prototype_us),
+      prototype_us: middle((round) => round.prototype_us),
       bare_us: middle((round) => round.bare_us),
       redirector_us: middle((round) => round.redirector_us),
       redis_us: middle((round) => round.redis_us),
@@ -174,7 +199,7 @@ async function measure(
   stage: Stage,
   redirector: { subject: Subject; port: number },
   load: (port: number) => Promise<WrkResult>,
-): Promise<Omit<Round, 'bare_us'>> {
+): Promise<Omit<Round, 'bare_us' | 'prototype_us'>> {
   const read = () => ({
     own: redirector.subject.read(),
     redis: readProcess(stage.redis.pid).cpuUs,
@@ -233,7 +258,7 @@ async function runPaced(stage: Stage, links: number, peak: number, seconds: numb
   return found;
 }
 
-function report(figures: readonly Figures[], latencies: readonly Latency[]): void {
+function show(figures: readonly Figures[]): void {
   console.table(
     figures.map((one) => ({
       case: one.case,
@@ -241,12 +266,18 @@ function report(figures: readonly Figures[], latencies: readonly Latency[]): voi
       'redirector µs': one.redirector_us.toFixed(1),
       ratio: one.ratio.toFixed(2),
       target: one.target ?? '',
+      'prototype µs': one.prototype_us.toFixed(1),
+      '÷ prototype': one.prototype_ratio.toFixed(2),
       'Redis µs': one.redis_us.toFixed(1),
       'Postgres µs': one.postgres_us.toFixed(1),
       'visits/s': Math.round(one.per_second),
       'memory MB': Math.round(one.rss_mb),
     })),
   );
+}
+
+function report(figures: readonly Figures[], latencies: readonly Latency[]): void {
+  show(figures);
   console.table(latencies);
   writeResult('redirect', { figures, latencies });
 }

@@ -9,6 +9,7 @@ import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { Postgres } from '#common/stores/postgres.ts';
+import { freePort } from '#deploy/local/ports.ts';
 import { openStage } from './stage.ts';
 import { Subject } from './subject.ts';
 
@@ -23,6 +24,8 @@ export interface SdkStage {
   readonly addressKey: string;
   readonly gateway: Subject;
   readonly port: number;
+  /** Starts the gateway of another build beside it. */
+  startOther(dist: string): Promise<{ readonly subject: Subject; readonly port: number }>;
   close(): Promise<void>;
 }
 
@@ -59,23 +62,28 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
     );
   }
   await db.close();
-  const gateway = Subject.start('gateway', 'dist/gateway/main.js', {
-    DATABASE_URL: stage.postgres.url,
-    REDIS_URL: stage.redis.url,
-    // Only old named clicks are looked up there, and no benchmark names one: nothing listens.
-    NATS_URL: 'nats://127.0.0.1:9',
-    SECRET_KEY: secret,
-    ADDRESS_KEY: addressKey,
-    DATA_DIR: join(stage.folder, 'data'),
-    INSTANCE: 'gateway-bench',
-    API_HTTP_PORT: '18499',
-    TLS_CERT_FILE: '',
-    TRUSTED_PROXIES: '127.0.0.1',
-    RATE_LIMIT_EVENTS: '10000000',
-    RATE_LIMIT_MATCH: '10000000',
-    LOG_LEVEL: 'info',
-  });
-  const [, port] = await gateway.line(/"http":(\d+)/);
+  const others: Subject[] = [];
+  const start = async (name: string, main: string, port: number) => {
+    const subject = Subject.start(name, main, {
+      DATABASE_URL: stage.postgres.url,
+      REDIS_URL: stage.redis.url,
+      // Only old named clicks are looked up there, and no benchmark names one: nothing listens.
+      NATS_URL: 'nats://127.0.0.1:9',
+      SECRET_KEY: secret,
+      ADDRESS_KEY: addressKey,
+      DATA_DIR: join(stage.folder, 'data'),
+      INSTANCE: `${name}-bench`,
+      API_HTTP_PORT: String(port),
+      TLS_CERT_FILE: '',
+      TRUSTED_PROXIES: '127.0.0.1',
+      RATE_LIMIT_EVENTS: '10000000',
+      RATE_LIMIT_MATCH: '10000000',
+      LOG_LEVEL: 'info',
+    });
+    const [, opened] = await subject.line(/"http":(\d+)/);
+    return { subject, port: Number(opened) };
+  };
+  const { subject: gateway, port } = await start('gateway', 'dist/gateway/main.js', await freePort());
   return {
     key,
     app_id,
@@ -85,9 +93,14 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
     postgresPid: stage.postgres.pid,
     addressKey,
     gateway,
-    port: Number(port),
+    port,
+    startOther: async (dist) => {
+      const other = await start('other', join(dist, 'gateway', 'main.js'), await freePort());
+      others.push(other.subject);
+      return other;
+    },
     close: async () => {
-      await gateway.stop();
+      await Promise.all([gateway, ...others].map((one) => one.stop()));
       await stage.close();
     },
   };

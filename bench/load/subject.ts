@@ -70,7 +70,7 @@ export class Subject {
     return new Subject(name, child, child.pid);
   }
 
-  /** Waits for a line of its standard output that matches. @throws if it ends first or 20 s pass. */
+  /** Waits for a line of its standard output that matches. @throws if it ends first or a minute passes. */
   async line(pattern: RegExp): Promise<RegExpExecArray> {
     const child = this.#child;
     return await new Promise<RegExpExecArray>((done, fail) => {
@@ -82,7 +82,7 @@ export class Subject {
       };
       const onExit = (code: number | null) => finish(() => fail(new Error(`${this.name} ended with ${code}: ${text}`)));
       const overdue = () => finish(() => fail(new Error(`${this.name} did not print ${pattern.source}: ${text}`)));
-      const timer = setTimeout(overdue, 20_000);
+      const timer = setTimeout(overdue, 60_000);
       const finish = (settle: () => void) => {
         clearTimeout(timer);
         child.off('exit', onExit);
