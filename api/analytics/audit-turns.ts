@@ -1,5 +1,5 @@
 /** Which API process audits an hour: one per installation; the others show its result. */
-import type { AuditFigures } from '#clickhouse/queries/audit.ts';
+import type { AuditFigures, HourReport } from '#clickhouse/queries/audit.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 
@@ -15,7 +15,8 @@ export type AuditTurn =
 /** Each operation may fail with PostgresUnavailable. `hour` is its beginning, epoch ms. */
 export interface AuditTurns {
   begin(hour: number): Promise<AuditTurn>;
-  done(hour: number, figures: AuditFigures): Promise<void>;
+  /** Also owes webhooks the failures that the hour before did not have. */
+  done(hour: number, report: HourReport): Promise<void>;
   /** The hour could not be audited: another process may. */
   giveUp(hour: number): Promise<void>;
 }
@@ -46,10 +47,11 @@ export class PostgresAuditTurns implements AuditTurns {
     return row?.figures ? { kind: 'done', figures: row.figures } : { kind: 'others' };
   }
 
-  async done(hour: number, figures: AuditFigures): Promise<void> {
-    await this.#db.execute('UPDATE hourly_audits SET figures = $2 WHERE hour = $1 AND figures IS NULL', [
+  async done(hour: number, { figures, failures }: HourReport): Promise<void> {
+    await this.#db.execute('UPDATE hourly_audits SET figures = $2, failures = $3 WHERE hour = $1 AND figures IS NULL', [
       hour,
       JSON.stringify(figures),
+      JSON.stringify(failures),
     ]);
   }
 

@@ -144,7 +144,10 @@ test('a frame that is missing between others is found, and so is one click of a 
     { ...place, bucket, frame_no: 9, rows: 2, cells: 0 },
     { ...place, bucket, frame_no: 12, rows: 1, cells: 0 },
   ]);
-  expect(await auditHour(client, hour_ms)).toEqual({ lost: 3, duplicated: 0, rollup_difference: 0 });
+  expect(await auditHour(client, hour_ms)).toEqual({
+    figures: { lost: 3, duplicated: 0, rollup_difference: 0 },
+    failures: [{ fault: 'lost', organization_id: null, app_id: null, count: null }],
+  });
   // One is a dead letter, one was stored at a time far off, since its machine's clock was wrong.
   await client.command(
     "INSERT INTO dead_letters (kind, time, producer_id, frame_no, idx) VALUES ('click', '2026-05-04 10:20:00', 'edge-1', 9, 0)",
@@ -179,7 +182,7 @@ test('frames are counted by lane, because each partition of the log has its own 
 
 test('the audit of an hour finds the faults inserted into it, and none of the hour after', async () => {
   const hour_ms = Date.parse('2026-03-31T10:00:00Z');
-  const before = await auditHour(client, hour_ms);
+  const { figures: before } = await auditHour(client, hour_ms);
   await client.command(
     "INSERT INTO events_by_dimension (organization_id, app_id, dimension, bucket, rows) VALUES ('org_h', 'app_h', 'quarter', '2026-03-31 10:15:00', 2)",
   );
@@ -190,11 +193,22 @@ test('the audit of an hour finds the faults inserted into it, and none of the ho
     {},
     { insert_deduplicate: 0, async_insert: 0 },
   );
-  const { duplicated, rollup_difference } = await auditHour(client, hour_ms);
+  const { figures, failures } = await auditHour(client, hour_ms);
+  const { duplicated, rollup_difference } = figures;
   expect(few.length).toBeGreaterThan(0);
   expect(duplicated - before.duplicated).toBe(few.length + 2 * few.filter(isLearned).length);
   expect(rollup_difference - before.rollup_difference).toBe(1);
-  expect(await auditHour(client, hour_ms + HOUR_MS)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
+  expect(failures).toContainEqual({
+    fault: 'rollup_difference',
+    organization_id: 'org_h',
+    app_id: 'app_h',
+    count: 1,
+  });
+  const copies = failures.filter(({ fault }) => fault === 'duplicated');
+  expect(copies.reduce((sum, { count }) => sum + (count ?? 0), 0)).toBe(duplicated);
+  expect(copies.every(({ app_id }) => few.some((record) => record.app_id === app_id))).toBe(true);
+  const nothing = { lost: 0, duplicated: 0, rollup_difference: 0 };
+  expect(await auditHour(client, hour_ms + HOUR_MS)).toEqual({ figures: nothing, failures: [] });
 });
 
 const damages = [

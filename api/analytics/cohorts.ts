@@ -1,10 +1,11 @@
 /** What retention and revenue by age have in common: cohorts of installs, groups, and ages in days. */
 import { type TSchema, Type } from 'typebox';
-import { type CohortRow, type Cohorts, cohortSizes, largestGroups, type SizeRow } from '#clickhouse/queries/cohorts.ts';
+import type { CohortRow, Cohorts, SizeRow } from '#clickhouse/queries/cohorts.ts';
 import { type FilterColumn, filterColumns } from '#clickhouse/queries/scope.ts';
 import { isoTime } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { bucketStarts, bucketsMax } from './buckets.ts';
+import { type CohortSource, fromRecords, largestGroupsOf, type SourceOf, sizesOf } from './cohort-sources.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { withTags } from './link-tags.ts';
 import { commonQuery, oneOf } from './parameters.ts';
@@ -69,6 +70,7 @@ export interface CohortPlan {
   readonly span: CohortSpan;
   readonly sizes: readonly SizeRow[];
   readonly asOfMs: number;
+  readonly sources: readonly CohortSource[];
 }
 
 /** Reads the parameters, and counts the installs. */
@@ -76,7 +78,7 @@ export async function planCohorts(
   deps: AnalyticsDeps,
   question: AnalyticsQuestion,
   query: CohortQuery,
-  daysDefault: string,
+  { daysDefault, sourcesOf = fromRecords }: { readonly daysDefault: string; readonly sourcesOf?: SourceOf },
 ): Promise<CohortPlan | Rejection> {
   const days = daysOf(query.days ?? daysDefault);
   if (days instanceof Rejection) return days;
@@ -87,23 +89,26 @@ export async function planCohorts(
     return invalid('cohort', `${span} gives more than ${bucketsMax} cohorts: use a longer one or a shorter range`);
   const asked = group_by === 'tag' ? await withTags(question) : question;
   if (asked instanceof Rejection) return asked;
-  const asOfMs = await asked.queries.asOf();
-  const top = group_by ? await topGroups(asked, group_by) : undefined;
+  const found = await sourcesOf(asked, { slots_ms, ...(group_by ? { groupBy: group_by } : {}) });
+  if (found instanceof Rejection) return found;
+  const { asOfMs, sources } = found;
+  const top = group_by ? await topGroups(asked, group_by, sources) : undefined;
   if (top instanceof Rejection) return top;
-  const observed_ms = Math.min(asOfMs, deps.clock());
+  const observed_ms = Math.min(found.observedMs, deps.clock());
   const cohorts = { slots_ms, days, observed_ms, ...(group_by ? { groupBy: group_by } : {}), ...(top ? { top } : {}) };
-  const sizes = await asked.queries.rows<SizeRow>(cohortSizes(asked.scope, cohorts));
-  return sizes instanceof Rejection ? sizes : { asked, cohorts, span, sizes, asOfMs };
+  const sizes = await sizesOf(asked, cohorts, sources);
+  return sizes instanceof Rejection ? sizes : { asked, cohorts, span, sizes, asOfMs, sources };
 }
 
 /** Undefined if all groups can be kept. */
 export async function topGroups(
   { scope, queries }: AnalyticsQuestion,
   by: FilterColumn,
+  sources: readonly CohortSource[] = [{ kind: 'records', scope }],
 ): Promise<readonly string[] | undefined | Rejection> {
-  const found = await queries.rows<{ value: string }>(largestGroups(scope, by, groupsMax + 1));
+  const found = await largestGroupsOf(queries, by, sources, groupsMax + 1);
   if (found instanceof Rejection) return found;
-  return found.length > groupsMax ? found.slice(0, groupsMax).map(({ value }) => value) : undefined;
+  return found.length > groupsMax ? found.slice(0, groupsMax) : undefined;
 }
 
 export function daysOf(text: string): readonly number[] | Rejection {

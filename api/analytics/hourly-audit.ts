@@ -5,7 +5,7 @@
  */
 import { Gauge, type Registry } from 'prom-client';
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
-import { type AuditFigures, auditHour } from '#clickhouse/queries/audit.ts';
+import { type AuditFigures, auditHour, type HourReport } from '#clickhouse/queries/audit.ts';
 import type { Clock } from '#common/clock.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
@@ -82,14 +82,15 @@ export class HourlyAudit implements Part {
 
   async #audit(hour: number): Promise<AuditFigures> {
     const { clickhouse, turns, log } = this.#parts;
-    let figures: AuditFigures;
+    let report: HourReport;
     try {
-      figures = await auditHour(clickhouse, hour);
+      report = await auditHour(clickhouse, hour);
     } catch (error) {
       await turns.giveUp(hour).catch(() => undefined);
       throw error;
     }
-    await turns.done(hour, figures);
+    await turns.done(hour, report);
+    const { figures } = report;
     if (Object.values(figures).some((count) => count > 0)) {
       const fields = { ...figures, hour: new Date(hour).toISOString() };
       log.error(

@@ -94,7 +94,7 @@ export const ltv = route({
   async handle(deps, { caller, query }) {
     const question = await readQuestion(deps, caller, query);
     if (question instanceof Rejection) return question;
-    const plan = await planCohorts(deps, question, query, daysDefault);
+    const plan = await planCohorts(deps, question, query, { daysDefault });
     if (plan instanceof Rejection) return plan;
     const { asked, cohorts } = plan;
     const rows = await asked.queries.rows<RevenueRow>(revenueByAge(asked.scope, cohorts));

@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
-import { type RetainedRow, retained, type SizeRow } from '#clickhouse/queries/cohorts.ts';
+import type { RetainedRow, SizeRow } from '#clickhouse/queries/cohorts.ts';
 import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
+import { fromCellsIfPossible, fromRecords, retainedOf } from './cohort-sources.ts';
 import { cohortFields, cohortQuery, cohortsOf, dayFields, planCohorts } from './cohorts.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { readNames } from './names.ts';
@@ -90,12 +91,12 @@ export const retention = route({
     if (events instanceof Rejection) return events;
     const question = await readQuestion(deps, caller, query);
     if (question instanceof Rejection) return question;
-    const plan = await planCohorts(deps, question, query, daysDefault);
+    const returns = { isUnbounded: mode === 'unbounded', events };
+    const sourcesOf = returns.isUnbounded || events.length > 0 ? fromRecords : fromCellsIfPossible;
+    const plan = await planCohorts(deps, question, query, { daysDefault, sourcesOf });
     if (plan instanceof Rejection) return plan;
-    const { asked, cohorts } = plan;
-    const rows = await asked.queries.rows<RetainedRow>(
-      retained(asked.scope, cohorts, { isUnbounded: mode === 'unbounded', events }),
-    );
+    const { cohorts } = plan;
+    const rows = await retainedOf(plan, returns);
     if (rows instanceof Rejection) return rows;
     const figuresOf = ({ eligible }: SizeRow, [found]: readonly RetainedRow[]) => ({
       days: cohorts.days.map((day, at) => {
@@ -106,9 +107,9 @@ export const retention = route({
     return {
       status: 200,
       body: {
-        start: isoTime(asked.period.start_ms),
-        end: isoTime(asked.period.end_ms),
-        timezone: asked.period.zone.name,
+        start: isoTime(plan.asked.period.start_ms),
+        end: isoTime(plan.asked.period.end_ms),
+        timezone: plan.asked.period.zone.name,
         cohort: plan.span,
         mode,
         data: cohortsOf(plan, rows, figuresOf),

@@ -80,7 +80,7 @@ export async function audit(
   const faults: AuditFault[] = [];
   const sums = { records: 0, lost: 0, duplicated: 0, rollup_difference: 0, days: 0 };
   for (let day = from; day < to; day += DAY_MS) {
-    for (const kind of rawKinds) sums.records += await countOf(client, kind, day);
+    for (const kind of rawKinds) sums.records += await recordsOf(client, kind, day);
     const found = await faultsWithin(client, { pick: '', from: day, to: day + DAY_MS });
     addFaults(sums, found);
     faults.push(...found);
@@ -94,26 +94,68 @@ export async function audit(
 /** The result of one check, in numbers. */
 export type AuditFigures = Pick<AuditReport, 'lost' | 'duplicated' | 'rollup_difference'>;
 
+/** A fault of one app in an hour. Which organization lost clicks is not known: their records are missing. */
+export interface AuditFailure {
+  readonly fault: keyof AuditFigures;
+  readonly organization_id: string | null;
+  readonly app_id: string | null;
+  /** Null for lost clicks, which are not those of one organization. */
+  readonly count: number | null;
+}
+
+export interface HourReport {
+  readonly figures: AuditFigures;
+  /** The first ones. */
+  readonly failures: readonly AuditFailure[];
+}
+
+const failuresMax = 1_000;
+
 /**
  * Checks one hour at a cost that does not grow with the older data: records against their places in the log, and the
  * quarters of an hour of each app against their raw rows. Figures by day can only be checked against a whole day.
  * @param hour_ms its beginning, epoch ms; an hour to which nothing is added any more. @throws ClickHouseFailure
  */
-export async function auditHour(client: Pick<ClickHouse, 'query'>, hour_ms: number): Promise<AuditFigures> {
-  const sums = { lost: 0, duplicated: 0, rollup_difference: 0 };
-  addFaults(sums, await faultsWithin(client, { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + HOUR_MS }));
-  return sums;
+export async function auditHour(client: Pick<ClickHouse, 'query'>, hour_ms: number): Promise<HourReport> {
+  const figures = { lost: 0, duplicated: 0, rollup_difference: 0 };
+  const slice = { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + HOUR_MS };
+  const faults = await faultsWithin(client, slice);
+  addFaults(figures, faults);
+  return { figures, failures: failuresOf(faults) };
 }
+
+function failuresOf(faults: readonly AuditFault[]): AuditFailure[] {
+  const failures = new Map<string, AuditFailure>();
+  for (const fault of faults) {
+    const { organization_id, app_id } = fault;
+    const name = figureOf[fault.fault];
+    const key = `${name} ${organization_id} ${app_id}`;
+    const count = (failures.get(key)?.count ?? 0) + countOf(fault);
+    failures.set(
+      key,
+      name === 'lost'
+        ? { fault: name, organization_id: null, app_id: null, count: null }
+        : { fault: name, organization_id, app_id, count },
+    );
+  }
+  return [...failures.values()].slice(0, failuresMax);
+}
+
+const figureOf = {
+  clicks_missing: 'lost',
+  record_stands_twice: 'duplicated',
+  rollup_differs: 'rollup_difference',
+} as const satisfies Record<AuditFault['fault'], keyof AuditFigures>;
 
 function addFaults(
   sums: { lost: number; duplicated: number; rollup_difference: number },
   faults: readonly AuditFault[],
 ): void {
-  for (const { fault, rows, cells } of faults) {
-    if (fault === 'clicks_missing') sums.lost += rows;
-    else if (fault === 'record_stands_twice') sums.duplicated += rows;
-    else sums.rollup_difference += cells;
-  }
+  for (const fault of faults) sums[figureOf[fault.fault]] += countOf(fault);
+}
+
+function countOf({ fault, rows, cells }: AuditFault): number {
+  return fault === 'rollup_differs' ? cells : rows;
 }
 
 async function faultsWithin(client: Pick<ClickHouse, 'query'>, slice: Slice): Promise<AuditFault[]> {
@@ -143,7 +185,7 @@ async function confirmed(look: () => Promise<AuditFault[]>): Promise<AuditFault[
 const iso = (ms: number) => new Date(ms).toISOString();
 const dayParams = (day: number) => ({ from: day, to: day + DAY_MS });
 
-async function countOf(client: Pick<ClickHouse, 'query'>, kind: RawKind, day: number): Promise<number> {
+async function recordsOf(client: Pick<ClickHouse, 'query'>, kind: RawKind, day: number): Promise<number> {
   const rows = await client.query<{ n: number }>(
     `SELECT count() AS n FROM ${kind} WHERE ${time}`,
     dayParams(day),

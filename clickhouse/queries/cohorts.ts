@@ -105,12 +105,18 @@ FROM (${installsOf(scope, cohorts)}) GROUP BY slot, grp`,
   };
 }
 
-/** The groups with the most installs. Rows: `value`. */
+export interface GroupRow {
+  readonly value: string;
+  /** Installs. */
+  readonly total: number;
+}
+
+/** The groups with the most installs. Rows: GroupRow. */
 export function largestGroups(scope: Scope, groupBy: FilterColumn, limit: number): Question {
   return {
-    sql: `SELECT ${groupOf('installs', groupBy)} AS value FROM installs
+    sql: `SELECT ${groupOf('installs', groupBy)} AS value, count() AS total FROM installs
 WHERE ${tenantCondition(scope, 'installs')} AND ${rawTimeCondition(scope)} AND ${isInstall}
-GROUP BY value ORDER BY count() DESC, value LIMIT {values_max:UInt32}`,
+GROUP BY value ORDER BY total DESC, value LIMIT {values_max:UInt32}`,
     params: { ...scopeParams(scope), values_max: limit },
   };
 }

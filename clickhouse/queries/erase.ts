@@ -3,6 +3,7 @@
  * else changes. Rows are selected by their place in the log, never by an id, because ClickHouse stores the text of a
  * mutation in a file.
  */
+import { recountDays } from '#clickhouse/active-installs.ts';
 import { type ClickHouse, identifier } from '#clickhouse/client.ts';
 
 export interface PersonIds {
@@ -163,6 +164,9 @@ export async function erasePerson(
   given: PersonIds,
 ): Promise<Record<ErasableTable, number>> {
   const counts = { clicks: 0, installs: 0, events: 0, matches: 0, dead_letters: 0 };
+  const days = await activeDays(client, scope, ids);
+  // Before too: after a crash in between, the days could not be found any more.
+  await recount(client, scope.organization_id, days);
   for await (const [table, places] of placesOf(client, scope, ids, given)) {
     counts[table] += places.length;
     for (const partition of new Set(places.map((place) => place.partition))) {
@@ -181,7 +185,25 @@ export async function erasePerson(
       }
     }
   }
+  await recount(client, scope.organization_id, days);
   return counts;
+}
+
+/** The UTC days (since 1970) on which the person was active, and the days next to them. */
+async function activeDays(client: ClickHouse, scope: ErasureScope, ids: PersonIds): Promise<number[]> {
+  const rows = await client.query<{ day: number }>(
+    `SELECT DISTINCT arrayJoin([-1, 0, 1]) + toInt32(toDate(time)) AS day FROM events WHERE ${sql.scope} AND (${personIn('events')})`,
+    paramsOf(scope, ids),
+    silent,
+  );
+  return rows.map(({ day }) => day);
+}
+
+/** Blanked rows change no count, so the days are marked. */
+async function recount(client: ClickHouse, organizationId: string, days: readonly number[]): Promise<void> {
+  if (days.length === 0) return;
+  const { sql, params, settings } = recountDays(organizationId, days);
+  await client.command(sql, params, { ...settings, ...silent });
 }
 
 /** Only dead letters are of several kinds; in the other tables the kind has no column. */
@@ -200,6 +222,8 @@ export async function eraseOrganization(
   organizationId: string,
 ): Promise<Record<ErasableTable, number>> {
   const counts = { clicks: 0, installs: 0, events: 0, matches: 0, dead_letters: 0 };
+  const days = await allDays(client, organizationId);
+  await recount(client, organizationId, days);
   for (const table of erasableTables) {
     const column = emptied[table][0] ?? '';
     const isOf =
@@ -214,7 +238,17 @@ export async function eraseOrganization(
     counts[table] = Number(found?.rows ?? 0);
     if (counts[table] > 0) await blank(client, table, '', isOf, { organization_id: organizationId });
   }
+  await recount(client, organizationId, days);
   return counts;
+}
+
+async function allDays(client: ClickHouse, organizationId: string): Promise<number[]> {
+  const rows = await client.query<{ day: number }>(
+    `SELECT DISTINCT arrayJoin([-1, 0, 1]) + toInt32(toDate(bucket)) AS day FROM events_by_dimension
+      WHERE organization_id = {organization_id:String} AND dimension = 'day'`,
+    { organization_id: organizationId },
+  );
+  return rows.map(({ day }) => day);
 }
 
 /** Returns once every part has been rewritten; the old ones leave the disk after `old_parts_lifetime`. */

@@ -1,0 +1,133 @@
+/**
+ * Where cohorts are read from: the records of organizations, or, where ingest keeps them, cells with the numbers of active installs.
+ * Both give the same figures; those of cells are up to fifteen minutes older, and `as_of` says so.
+ */
+import { cohortMs } from '#clickhouse/active-installs.ts';
+import {
+  type ComparedRow,
+  comparedOrganizations,
+  haveCells,
+  largestGroupsOfCells,
+  observedUpTo,
+  retainedInCells,
+  sizesOfCells,
+} from '#clickhouse/queries/active-installs.ts';
+import {
+  type CohortRow,
+  type Cohorts,
+  cohortSizes,
+  type GroupRow,
+  largestGroups,
+  type RetainedRow,
+  type ReturnOptions,
+  retained,
+  type SizeRow,
+} from '#clickhouse/queries/cohorts.ts';
+import type { FilterColumn, Scope } from '#clickhouse/queries/scope.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import type { QueryRunner } from './ask.ts';
+import type { AnalyticsQuestion } from './question.ts';
+
+export interface CohortSource {
+  readonly kind: 'records' | 'cells';
+  /** Of the organizations that are read from it. */
+  readonly scope: Scope;
+}
+
+export interface CohortSources {
+  /** At most one of each kind. */
+  readonly sources: readonly CohortSource[];
+  /** Instant up to which the figures are complete, and the last one that counts; epoch milliseconds. */
+  readonly asOfMs: number;
+  readonly observedMs: number;
+}
+
+export type SourceOf = (
+  asked: AnalyticsQuestion,
+  cohorts: Pick<Cohorts, 'slots_ms' | 'groupBy'>,
+) => Promise<CohortSources | Rejection>;
+
+export const fromRecords: SourceOf = async ({ scope, queries }) => {
+  const asOfMs = await queries.asOf();
+  return { sources: [{ kind: 'records', scope }], asOfMs, observedMs: asOfMs };
+};
+
+export const fromCellsIfPossible: SourceOf = async (asked, cohorts) => {
+  const { scope, queries } = asked;
+  if (!haveCells(scope, cohorts)) return fromRecords(asked, cohorts);
+  const asOfMs = await queries.asOf();
+  const compared = await queries.rows<ComparedRow>(comparedOrganizations(scope));
+  if (compared instanceof Rejection) return compared;
+  if (compared.length === 0) return { sources: [{ kind: 'records', scope }], asOfMs, observedMs: asOfMs };
+  const withCells = compared.map(({ organization_id }) => organization_id);
+  const others = scope.organization_ids.filter((id) => !withCells.includes(id));
+  const upTo = observedUpTo(Math.min(asOfMs, ...compared.map(({ as_of }) => as_of)));
+  // A range that has not ended ends with a whole cell.
+  const end_ms = scope.end_ms > upTo ? Math.ceil(scope.end_ms / cohortMs) * cohortMs : scope.end_ms;
+  if (end_ms % cohortMs !== 0) return fromRecords(asked, cohorts);
+  const sources: CohortSource[] = [{ kind: 'cells', scope: { ...scope, end_ms, organization_ids: withCells } }];
+  if (others.length > 0) sources.push({ kind: 'records', scope: { ...scope, organization_ids: others } });
+  return { sources, asOfMs: upTo, observedMs: upTo - 1 };
+};
+
+export async function sizesOf(
+  { queries }: AnalyticsQuestion,
+  cohorts: Cohorts,
+  sources: readonly CohortSource[],
+): Promise<SizeRow[] | Rejection> {
+  const rows = await queries.together<SizeRow>(
+    sources.map(({ kind, scope }) => (kind === 'cells' ? sizesOfCells : cohortSizes)(scope, cohorts)),
+  );
+  if (rows instanceof Rejection) return rows;
+  return combined(rows, (a, b) => ({
+    ...a,
+    installs: a.installs + b.installs,
+    eligible: sums(a.eligible, b.eligible),
+  }));
+}
+
+export async function retainedOf(
+  { asked, cohorts, sources }: { asked: AnalyticsQuestion; cohorts: Cohorts; sources: readonly CohortSource[] },
+  options: ReturnOptions,
+): Promise<RetainedRow[] | Rejection> {
+  const rows = await asked.queries.together<RetainedRow>(
+    sources.map(({ kind, scope }) =>
+      kind === 'cells' ? retainedInCells(scope, cohorts) : retained(scope, cohorts, options),
+    ),
+  );
+  if (rows instanceof Rejection) return rows;
+  return combined(rows, (a, b) => ({ ...a, retained: sums(a.retained, b.retained) }));
+}
+
+/** Of two sources, all groups are needed to find the largest. */
+const allGroupsMax = 100_000;
+
+/** The groups with the most installs, the largest first. */
+export async function largestGroupsOf(
+  queries: QueryRunner,
+  by: FilterColumn,
+  sources: readonly CohortSource[],
+  groupsMax: number,
+): Promise<string[] | Rejection> {
+  const limit = sources.length > 1 ? allGroupsMax : groupsMax;
+  const rows = await queries.together<GroupRow>(
+    sources.map(({ kind, scope }) => (kind === 'cells' ? largestGroupsOfCells : largestGroups)(scope, by, limit)),
+  );
+  if (rows instanceof Rejection) return rows;
+  const installs = new Map<string, number>();
+  for (const { value, total } of rows) installs.set(value, (installs.get(value) ?? 0) + total);
+  const largest = [...installs].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
+  return largest.slice(0, groupsMax).map(([value]) => value);
+}
+
+const sums = (a: readonly number[], b: readonly number[]) => a.map((one, at) => one + (b[at] ?? 0));
+
+function combined<Row extends CohortRow>(rows: readonly Row[], add: (a: Row, b: Row) => Row): Row[] {
+  const byCohort = new Map<string, Row>();
+  for (const row of rows) {
+    const key = `${row.slot}\0${row.grp}`;
+    const before = byCohort.get(key);
+    byCohort.set(key, before ? add(before, row) : row);
+  }
+  return [...byCohort.values()];
+}

@@ -1,0 +1,137 @@
+/**
+ * Keeps the table `active_installs` equal to the records: finds the days whose records changed since their cells were made, and corrects
+ * these. Replays, repairs and erasures need nothing else: they change the numbers of records, or mark the days.
+ */
+import { type Correction, correction, countsByDay, type DayCounts } from '#clickhouse/active-installs.ts';
+import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
+import { MINUTE_MS } from '#common/durations.ts';
+import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
+import { systemTime, type Time, type Timer } from '#common/time.ts';
+import { changedDays, rangesOf } from './changed-days.ts';
+
+export interface ActiveInstallsOptions {
+  /** Its own, with a request timeout for long statements. */
+  readonly clickhouse: ClickHouse;
+  /** The instant (epoch ms) before which all records are stored; 0 if unknown. */
+  readonly asOf: () => Promise<number>;
+  /** Whether this process is the one that compares. */
+  readonly isFirst: () => boolean;
+  /** Organizations with fewer events have no cells: their records are read. */
+  readonly eventsMin?: number;
+  readonly time: Time;
+  readonly log: (fields: object, line: string) => void;
+}
+
+const eventsMinDefault = 200_000;
+const restMs = 15 * MINUTE_MS;
+/** Comparing takes at most a tenth of the time. */
+const restsPerRun = 9;
+/** Of one statement: its events are kept in memory, each counted for three days. */
+const recordsMax = 6_000_000;
+
+const statementTimeoutMs = 10 * MINUTE_MS;
+
+export function activeInstallsOf(
+  clickhouseUrl: string,
+  postgres: Postgres,
+  isFirst: () => boolean,
+  log: ActiveInstallsOptions['log'],
+): ActiveInstalls {
+  return new ActiveInstalls({
+    clickhouse: new ClickHouse({ url: clickhouseUrl, requestTimeoutMs: statementTimeoutMs }),
+    asOf: async () => {
+      const [row] = await postgres.query<{ as_of: number | null }>(
+        'SELECT min(committed_to) AS as_of FROM ingest.progress',
+      );
+      return row?.as_of ?? 0;
+    },
+    isFirst,
+    time: systemTime,
+    log,
+  });
+}
+
+export class ActiveInstalls {
+  readonly #options: ActiveInstallsOptions;
+  #timer: Timer | undefined;
+  #running: Promise<void> = Promise.resolve();
+  #isStopped = false;
+  #runs = 0;
+
+  constructor(options: ActiveInstallsOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#compareAfter(MINUTE_MS);
+  }
+
+  /** A statement that is running ends with its client. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#options.time.clear(this.#timer);
+    await this.#options.clickhouse.close();
+    await this.#running;
+  }
+
+  #compareAfter(ms: number): void {
+    if (this.#isStopped) return;
+    const { time } = this.#options;
+    this.#timer = time.after(ms, () => {
+      const begun = time.elapsed();
+      this.#running = this.#compareIfFirst().then(() =>
+        this.#compareAfter(Math.max(restMs, restsPerRun * (time.elapsed() - begun))),
+      );
+    });
+  }
+
+  async #compareIfFirst(): Promise<void> {
+    const { isFirst, log } = this.#options;
+    try {
+      if (isFirst()) await this.compare();
+    } catch (error) {
+      if (!(error instanceof ClickHouseFailure) && !(error instanceof PostgresUnavailable)) throw error;
+      log({ reason: error.message }, 'active installs could not be compared with their records');
+    }
+  }
+
+  /** @throws ClickHouseFailure, PostgresUnavailable */
+  async compare(): Promise<void> {
+    const { clickhouse, asOf, eventsMin = eventsMinDefault } = this.#options;
+    const asOfMs = await asOf();
+    const counts = await clickhouse.query<DayCounts>(countsByDay, { events_min: eventsMin });
+    const byOrganization = new Map<string, DayCounts[]>();
+    for (const row of counts) {
+      const rows = byOrganization.get(row.organization_id);
+      if (rows) rows.push(row);
+      else byOrganization.set(row.organization_id, [row]);
+    }
+    this.#runs++;
+    for (const [organization_id, rows] of byOrganization) {
+      if (!(await this.#correct(organization_id, rows))) return;
+      await clickhouse.command(
+        'INSERT INTO active_installs_compared SELECT {organization_id:String}, fromUnixTimestamp64Milli({as_of:Int64})',
+        { organization_id, as_of: asOfMs },
+        { async_insert: 0 },
+      );
+    }
+  }
+
+  /**
+   * The cells of new installs come last: until they are stored, the next comparison counts the later days again. @returns false if
+   * another process compares now.
+   */
+  async #correct(organization_id: string, rows: readonly DayCounts[]): Promise<boolean> {
+    const { activity, installs } = changedDays(rows, this.#runs);
+    const corrections: Correction[] = [
+      ...rangesOf(activity, recordsMax).map((range) => ({ what: 'activity' as const, organization_id, ...range })),
+      ...rangesOf(installs, recordsMax).map((range) => ({ what: 'installs' as const, organization_id, ...range })),
+    ];
+    for (const one of corrections) {
+      if (this.#isStopped || !this.#options.isFirst()) return false;
+      const { sql, params, settings } = correction(one);
+      await this.#options.clickhouse.command(sql, params, settings);
+    }
+    return true;
+  }
+}
