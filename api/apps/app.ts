@@ -9,6 +9,7 @@ import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { type AppFields, defaultSettings } from './fields.ts';
 import { type HostRules, hostRecord, isOwnHost } from './host.ts';
 import type { HostProblem } from './host-checks.ts';
+import { storedMigrationSchema } from './migration-setting.ts';
 
 export interface AppRow extends AppFields {
   readonly id: string;
@@ -132,6 +133,7 @@ const shared = {
           { description: 'Hosts to which Firebase long links may lead, and their paths besides /. null: off.' },
         ),
       ),
+      migration: storedMigrationSchema,
     },
     { title: 'AppSettings' },
   ),
@@ -187,6 +189,7 @@ const example = {
     sdk_links: true,
     codes_ignore_case: false,
     firebase_links: null,
+    migration: null,
   },
   created_at: '2026-01-15T09:30:00.000Z',
   updated_at: '2026-01-15T09:30:00.000Z',

@@ -32,6 +32,7 @@ const defaults = {
   sdk_links: true,
   codes_ignore_case: false,
   firebase_links: null,
+  migration: null,
 };
 const fingerprint = Array.from({ length: 32 }, () => 'AB').join(':');
 const everything = {
@@ -52,6 +53,12 @@ const everything = {
     sdk_links: false,
     codes_ignore_case: true,
     firebase_links: { hosts: ['www.example.com'], prefixes: ['/promo'] },
+    migration: {
+      url: 'https://old.example/{code}',
+      via: null,
+      destination_hosts: ['www.example.com'],
+      upgrade_http: false,
+    },
   },
 };
 

@@ -9,6 +9,7 @@ import type { LongLinkSettings } from '#common/links/long-link-settings.ts';
 import { codeOfPath } from '#common/links/short-code.ts';
 import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
 import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/links/web-address.ts';
+import { migrationFaults, migrationField, ownHostFault, storedMigration } from './migration-setting.ts';
 
 export const defaultSettings: AppSettings = {
   attribution_window_hours: 168,
@@ -20,6 +21,7 @@ export const defaultSettings: AppSettings = {
   sdk_links: true,
   codes_ignore_case: false,
   firebase_links: null,
+  migration: null,
 };
 
 /** A scheme of the app's own (RFC 3986). Those that browsers give a meaning to are refused. */
@@ -27,6 +29,7 @@ const uriScheme = nullable(
   Type.String({
     pattern:
       '^(?!(?:https?|javascript|vbscript|data|file|blob|about|intent|mailto|tel|sms|ftp|wss?)$)[a-z][a-z0-9+.-]{1,63}$',
+    examples: ['myshop'],
     description: 'A URI scheme that opens the app, in lower case and without ://',
   }),
 );
@@ -34,25 +37,39 @@ const uriScheme = nullable(
 const closed = { additionalProperties: false } as const;
 
 const iosFields = {
-  bundle_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9.-]{0,154}$' }),
+  bundle_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9.-]{0,154}$', examples: ['com.example.shop'] }),
   team_id: nullable(
     Type.String({
       pattern: '^[A-Z0-9]{10}$',
+      examples: ['ABCDE12345'],
       description: 'Required for universal links: without it, the apple-app-site-association file gives 404.',
     }),
   ),
-  app_store_id: nullable(Type.String({ pattern: '^[0-9]{1,20}$', description: 'The number in the App Store URL.' })),
+  app_store_id: nullable(
+    Type.String({
+      pattern: '^[0-9]{1,20}$',
+      examples: ['1234567890'],
+      description: 'The number in the App Store URL.',
+    }),
+  ),
   uri_scheme: uriScheme,
 };
 
 const androidFields = {
-  package_name: Type.String({ maxLength: 255, pattern: '^[A-Za-z][A-Za-z0-9_]*(?:\\.[A-Za-z][A-Za-z0-9_]*)+$' }),
+  package_name: Type.String({
+    maxLength: 255,
+    pattern: '^[A-Za-z][A-Za-z0-9_]*(?:\\.[A-Za-z][A-Za-z0-9_]*)+$',
+    examples: ['com.example.shop'],
+  }),
   sha256_cert_fingerprints: nullable(
-    Type.Array(Type.String({ pattern: '^(?:[0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$' }), {
-      maxItems: 20,
-      description:
-        'SHA-256 fingerprints of the signing certificates. Required for app links: without one, assetlinks.json gives 404.',
-    }),
+    Type.Array(
+      Type.String({ pattern: '^(?:[0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$', examples: [Array(32).fill('A1').join(':')] }),
+      {
+        maxItems: 20,
+        description:
+          'SHA-256 fingerprints of the signing certificates. Required for app links: without one, assetlinks.json gives 404.',
+      },
+    ),
   ),
   uri_scheme: uriScheme,
 };
@@ -96,10 +113,18 @@ const settingsFields = {
           description: 'Hosts to which such links may lead. Every link, afl, ifl, ipfl and ofl must be on one of them.',
         }),
         prefixes: Type.Optional(
-          Type.Array(Type.String({ minLength: 2, maxLength: 190, pattern: '^/[A-Za-z0-9_.~/-]*[A-Za-z0-9_.~-]$' }), {
-            maxItems: 20,
-            description: 'Paths of such links besides /, such as /promo for https://host/promo/?link=…',
-          }),
+          Type.Array(
+            Type.String({
+              minLength: 2,
+              maxLength: 190,
+              pattern: '^/[A-Za-z0-9_.~/-]*[A-Za-z0-9_.~-]$',
+              examples: ['/promo'],
+            }),
+            {
+              maxItems: 20,
+              description: 'Paths of such links besides /, such as /promo for https://host/promo/?link=…',
+            },
+          ),
         ),
       },
       {
@@ -109,6 +134,7 @@ const settingsFields = {
       },
     ),
   ),
+  migration: migrationField,
 };
 
 const partOf = (fields: Record<string, TSchema>, more: { description: string; required?: string[] }) =>
@@ -213,6 +239,7 @@ export function appFaults(app: Readonly<Record<string, unknown>>): FieldError[] 
       faults.push({ field: `allowed_destination_hosts[${at}]`, message: 'must be a host name' });
   }
   faults.push(...longLinkFaults(isObject(settings) ? settings['firebase_links'] : null));
+  faults.push(...migrationFaults(isObject(settings) ? settings['migration'] : null));
   for (const [name, html] of Object.entries(isObject(pages) ? pages : {}))
     if (typeof html === 'string' && Buffer.byteLength(html) > PAGE_BYTES_MAX)
       faults.push({ field: `pages.${name}`, message: `must have at most ${PAGE_BYTES_MAX} bytes` });
@@ -243,6 +270,9 @@ export function changedApp(before: AppFields, changes: AppChanges): AppFields | 
   const android = mergedPart(before.android, changes.android, androidFields);
   if (android && android['package_name'] === null)
     faults.push({ field: 'android.package_name', message: 'is required' });
+  const settings = faults.length > 0 ? before.settings : mergedSettings(before.settings, changes.settings);
+  const ownHost = ownHostFault(settings.migration, host ?? before.host);
+  if (ownHost !== null) faults.push({ field: 'settings.migration.url', message: ownHost });
   if (faults.length > 0 || host === null) return { rejection: invalidFields(faults) };
   return {
     name: changes.name?.trim() ?? before.name,
@@ -252,7 +282,7 @@ export function changedApp(before: AppFields, changes: AppChanges): AppFields | 
     fallback_url: changes.fallback_url === undefined ? before.fallback_url : changes.fallback_url,
     allowed_destination_hosts: allowed,
     pages: mergedPages(before.pages, changes.pages),
-    settings: mergedSettings(before.settings, changes.settings),
+    settings,
   };
 }
 
@@ -281,13 +311,11 @@ function mergedSettings(before: AppSettings, changes: Record<string, unknown> | 
     value ?? Reflect.get(defaultSettings, name),
   ]);
   const settings: AppSettings = Object.fromEntries(merged);
-  const { firebase_links: given } = settings;
-  if (!given) return settings;
-  const firebase_links: LongLinkSettings = {
-    hosts: allowedHosts(given.hosts),
-    prefixes: [...new Set(given.prefixes ?? [])],
-  };
-  return { ...settings, firebase_links };
+  const { firebase_links: given, migration } = settings;
+  const firebase_links: LongLinkSettings | null = given
+    ? { hosts: allowedHosts(given.hosts), prefixes: [...new Set(given.prefixes ?? [])] }
+    : null;
+  return { ...settings, firebase_links, migration: migration ? storedMigration(migration) : null };
 }
 
 function allowedHosts(given: readonly string[]): string[] {

@@ -13,6 +13,7 @@ import type { PrivacyMode } from '#common/log/record.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
 import type { LongLinkSettings } from './long-link-settings.ts';
+import type { MigrationSettings } from './migration-settings.ts';
 import type { TapPageMode } from './tap-page.ts';
 
 /** An app's settings for its statistics and matching. */
@@ -30,6 +31,8 @@ export interface AppSettings {
   readonly codes_ignore_case?: boolean;
   /** Null or absent: Firebase long links are not understood. */
   readonly firebase_links?: LongLinkSettings | null;
+  /** Null or absent: unknown codes are not asked for elsewhere. */
+  readonly migration?: MigrationSettings | null;
 }
 
 /** An app as an SDK request needs it. `version` is the app's at the time of reading. */

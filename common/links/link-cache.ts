@@ -66,6 +66,8 @@ export interface LinkWatcher {
   changed(kind: LinkChange['kind'], key: string): void;
   /** Changes may have been missed until now. */
   missed(): void;
+  /** The service that an app leaves was asked about the code of this key. */
+  asked?(key: string): void;
 }
 
 export interface LinkCacheOptions {
@@ -95,6 +97,9 @@ export class LinkCache {
     this.#diskCache = diskCache;
     this.#subscription = new ChangeSubscription(redis, clock, {
       changed: (kind, key) => this.#changed(kind, key),
+      asked: (key) => {
+        for (const watcher of this.#watchers) watcher.asked?.(key);
+      },
       setSubscribed: (isSubscribed) => this.#setSubscribed(isSubscribed),
     });
     const store = sharedStore(redis.commands);

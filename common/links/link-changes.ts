@@ -50,9 +50,16 @@ export async function announceChanges(
   }
 }
 
+/** Tells the redirectors that the old service was asked about a code, after its link was announced if there is one. */
+export async function announceAsked({ commands }: Pick<Redis, 'commands'>, key: string): Promise<void> {
+  await commands.publish(channel, `asked ${key}`);
+}
+
 export interface ChangeListener {
   /** @param key `linkKey` of a link, or the host of an app. */
   changed(kind: LinkChange['kind'], key: string): void;
+  /** The old service was asked about this code. */
+  asked(key: string): void;
   /** Whether changes arrive; true again after changes may have been missed. */
   setSubscribed(isSubscribed: boolean): void;
 }
@@ -97,6 +104,7 @@ export class ChangeSubscription {
     const space = message.indexOf(' ');
     const kind = message.slice(0, space);
     if (kind === 'link' || kind === 'app') this.#listener.changed(kind, message.slice(space + 1));
+    else if (kind === 'asked') this.#listener.asked(message.slice(space + 1));
   }
 
   #sendHeartbeat(): void {

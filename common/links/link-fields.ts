@@ -11,7 +11,7 @@ import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
 const DATA_BYTES_MAX = 10_240;
 const PATH_CHARACTERS_MAX = 2048;
 /** The maximum length that the log stores with each click. */
-const CAMPAIGN_CHARACTERS_MAX = 255;
+export const CAMPAIGN_CHARACTERS_MAX = 255;
 
 /** The schema, or null, which clears the field. A type list instead of a union, so that a fault is reported once. */
 export function nullable<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> {
@@ -39,10 +39,12 @@ export const linkFields = {
     minLength: 1,
     maxLength: PATH_CHARACTERS_MAX,
     pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+    examples: ['/products/123'],
     description: 'In-app path. A leading / is added if it is missing.',
   }),
   short_code: Type.String({
     pattern: '^[A-Za-z0-9_-]{3,64}$',
+    examples: ['summer-sale'],
     description: 'Case-sensitive. Generated at random if absent. A code that is taken or reserved is rejected.',
   }),
   campaign: nullable(Type.String({ minLength: 1, maxLength: CAMPAIGN_CHARACTERS_MAX })),
@@ -111,15 +113,23 @@ const url = Type.Optional(
   }),
 );
 
+const utm_template_id = Type.Optional(
+  Type.String({
+    examples: ['utm_01j9z3k4m5n6p7q8r9s0t1v2w3'],
+    description:
+      'A template of the app or of its organization: its UTM parameters are used for those that the request leaves out. The link gets the values and keeps no reference.',
+  }),
+);
+
 /** The body that creates a link: with a path, a url or both. */
 export const newLinkBody = Type.Object(
-  { app_id, url, ...optional(linkFields) },
+  { app_id, url, utm_template_id, ...optional(linkFields) },
   { additionalProperties: false, title: 'NewLink' },
 );
 const { external_id: _, ...upserted } = optional(linkFields);
 /** The body that creates or changes the link with an external id. */
 export const upsertedLinkBody = Type.Object(
-  { url, ...upserted },
+  { url, utm_template_id, ...upserted },
   { additionalProperties: false, title: 'UpsertedLink' },
 );
 const { short_code: __, ...shared } = upserted;
@@ -143,7 +153,7 @@ export const linkChangesBody = Type.Object(optional(linkFields), {
 
 export type NewLink = Static<typeof newLinkBody>;
 /** A link that can be stored. */
-export type LinkToCreate = Omit<NewLink, 'app_id' | 'url' | 'path'> & { readonly path: string };
+export type LinkToCreate = Omit<NewLink, 'app_id' | 'url' | 'path' | 'utm_template_id'> & { readonly path: string };
 export type LinkChanges = Static<typeof linkChangesBody>;
 export type LinkFieldName = keyof typeof linkFields;
 export const linkFieldNames = Object.keys(linkFields) as LinkFieldName[];
@@ -180,7 +190,7 @@ export function newLinkFaults(link: { readonly [K in LinkFieldName | 'url']?: un
 }
 
 /** The fields that `url` stands for. */
-export function withDestination<F extends Omit<NewLink, 'app_id'>>(given: F): Omit<F, 'url'> {
+export function withDestination<F extends Omit<NewLink, 'app_id' | 'utm_template_id'>>(given: F): Omit<F, 'url'> {
   const { url, ...fields } = given;
   if (url === undefined) return fields;
   const { path = pathOf(url), ios_url = url, android_url = url, fallback_url = url } = fields;

@@ -26,16 +26,16 @@ function listOf(items: TSchema, maxItems: number, description: string) {
 }
 
 const version = (description: string) =>
-  Type.Optional(Type.String({ pattern: '^\\d{1,4}(\\.\\d{1,4}){0,2}$', description }));
+  Type.Optional(Type.String({ pattern: '^\\d{1,4}(\\.\\d{1,4}){0,2}$', examples: ['17.4'], description }));
 const timeOfDay = (description: string) =>
-  Type.Optional(Type.String({ pattern: '^([01]\\d|2[0-3]):[0-5]\\d$', description }));
+  Type.Optional(Type.String({ pattern: '^([01]\\d|2[0-3]):[0-5]\\d$', examples: ['08:30'], description }));
 const moment = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
 const url = (description: string) => Type.String({ minLength: 1, maxLength: URL_CHARACTERS_MAX, description });
 
 const ruleSchema = Type.Object(
   {
     country: listOf(
-      Type.String({ pattern: '^[A-Z]{2}$' }),
+      Type.String({ pattern: '^[A-Z]{2}$', examples: ['DE'] }),
       250,
       'Countries (ISO 3166 alpha-2) of the visitor’s address. An unknown country is none of them.',
     ),
@@ -45,12 +45,12 @@ const ruleSchema = Type.Object(
     ),
     os_version_max: version('The newest version: 17 includes 17.6. A hidden version does not fulfil it.'),
     browser: listOf(
-      Type.String({ pattern: '^[\\x21-\\x7e][\\x20-\\x7e]{0,63}$' }),
+      Type.String({ pattern: '^[\\x21-\\x7e][\\x20-\\x7e]{0,63}$', examples: ['Instagram'] }),
       20,
       'Browsers, or apps with a browser in them, as in statistics; upper and lower case are the same.',
     ),
     language: listOf(
-      Type.String({ pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,2}$' }),
+      Type.String({ pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,2}$', examples: ['pt-BR'] }),
       50,
       'Languages (BCP 47). The one that the visitor prefers most is compared: de includes de-AT, de-AT does not include de.',
     ),

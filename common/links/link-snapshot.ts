@@ -59,6 +59,8 @@ export interface LinkedApp {
   readonly codes_ignore_case: boolean;
   /** Null: Firebase long links are not understood. */
   readonly firebase_links: LongLinkSettings | null;
+  /** Whether unknown codes are asked for at the service that the app leaves. */
+  readonly migrates: boolean;
   /** HTML of its own for browsers; null for the page of every host. */
   readonly pages: AppPages;
 }
@@ -185,14 +187,16 @@ export function linkedAppOf(row: LinkedAppRow): LinkedApp {
   };
 }
 
-/** Settings that snapshots of older versions lack. */
+/** Settings that snapshots of older versions lack. @param settings of an app as stored, or its snapshot. */
 function optionsOf(settings: Readonly<Record<string, unknown>>) {
   const { tap_page, probabilistic_window_hours: hours, codes_ignore_case, firebase_links } = settings;
+  const { migrates, migration } = settings;
   return {
     tap_page: tapPageModeOf(tap_page) ?? 'off',
     probabilistic_window_hours: typeof hours === 'number' ? hours : 0,
     codes_ignore_case: codes_ignore_case === true,
     firebase_links: longLinkSettingsOf(firebase_links),
+    migrates: migrates === true || isObject(migration),
   } as const;
 }
 

@@ -16,8 +16,8 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly other_codes: readonly string[];
   readonly path: string;
   readonly campaign: string | null;
-  /** `visit`: a Firebase long link, by its first visit. */
-  readonly source: 'dashboard' | 'sdk' | 'import' | 'visit';
+  /** `visit`: a Firebase long link, by its first visit; `learned`: from the service that the app leaves, likewise. */
+  readonly source: 'dashboard' | 'sdk' | 'import' | 'visit' | 'learned';
   readonly archived: boolean;
   readonly title: string | null;
   readonly data: Readonly<Record<string, unknown>>;
@@ -107,6 +107,7 @@ export const linkSchema = Type.Object(
       Type.Literal('sdk'),
       Type.Literal('import'),
       Type.Literal('visit', { description: 'Made by the first visit of a Firebase long link.' }),
+      Type.Literal('learned', { description: 'Learned from the service that the app leaves, at the first visit.' }),
     ]),
     ...linkFields,
     short_code: Type.String({

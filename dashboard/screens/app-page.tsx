@@ -10,6 +10,7 @@ import { CopyButton, Failure, failureText, Loading, toast } from '#dashboard/par
 import type { App } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { AppAssociations } from './app-associations.tsx';
+import { AppMigration } from './app-migration.tsx';
 import { AppSettings } from './app-settings.tsx';
 import { Snippet } from './snippet.tsx';
 
@@ -44,6 +45,7 @@ export function AppPage({ id }: { readonly id: string }) {
       </div>
       <AppAssociations app={app.data} />
       <AppSettings key={app.data.updated_at} app={app.data} canWrite={canWrite} />
+      <AppMigration key={`moving ${app.data.updated_at}`} app={app.data} canWrite={canWrite} />
       <section className="card">
         <header>
           <h2>{t('sdk.title')}</h2>

@@ -1,0 +1,36 @@
+/**
+ * A redirector's question about a code that its host does not have yet: the API asks the service that the app leaves
+ * (api/migration), makes the link if there is one, and announces that it has asked (link-changes.ts).
+ */
+
+export const askChannel = 'links:asks';
+
+/** The user agent of requests to the old service; one that comes back to a redirector is never asked about again. */
+export const askingAgent =
+  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36 Signpost-Migration/1';
+
+export interface LinkAsk {
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly host: string;
+  /** As the app stores it. */
+  readonly code: string;
+}
+
+export function encodeAsk({ organization_id, app_id, host, code }: LinkAsk): string {
+  return JSON.stringify([organization_id, app_id, host, code]);
+}
+
+/** Undefined if the text was not written by `encodeAsk`. */
+export function decodeAsk(text: string): LinkAsk | undefined {
+  let parts: unknown;
+  try {
+    parts = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!Array.isArray(parts) || parts.length < 4 || parts.slice(0, 4).some((part) => typeof part !== 'string'))
+    return undefined;
+  const [organization_id, app_id, host, code] = parts;
+  return { organization_id, app_id, host, code };
+}
