@@ -1,0 +1,28 @@
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import { templateExample, templateParams, withTemplate } from './template.ts';
+
+export const deleteTemplate = route({
+  method: 'DELETE',
+  path: '/utm-templates/{template_id}',
+  operationId: 'deleteUtmTemplate',
+  caller: 'user',
+  scope: 'links:write',
+  limit: 'general',
+  tag: 'UTM templates',
+  summary: 'Delete a UTM template',
+  description: 'Links that were created with it do not change.',
+  params: templateParams,
+  answers: {
+    200: {
+      description: 'The template is deleted.',
+      schema: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+      example: { id: templateExample.id, deleted: true },
+    },
+  },
+  handle: (deps, { caller, params }) =>
+    withTemplate(deps, caller, { id: params.template_id, isChange: true }, async (tenant, { id, organization_id }) => {
+      await tenant.query('DELETE FROM utm_templates WHERE organization_id = ANY ($1) AND id = $2', [id]);
+      return { status: 200, body: { id, deleted: true }, changed: { organization_id, target_id: id } };
+    }),
+});

@@ -1,0 +1,161 @@
+/** A UTM template: named UTM parameters of an organization or of one of its apps, for new links. */
+import { Type } from 'typebox';
+import { absent, organizationsOf, refuseWrite, tenantOf } from '#api/access.ts';
+import type { ApiDeps } from '#api/deps.ts';
+import type { UserCaller } from '#api/route.ts';
+import { UTM_FIELDS, type UtmField, utmFrom } from '#common/campaign-fields.ts';
+import { forbidden, invalid, notFound, type Rejection } from '#common/http/rejection.ts';
+import { isId } from '#common/ids.ts';
+import { CAMPAIGN_CHARACTERS_MAX, nullable } from '#common/links/link-fields.ts';
+import { violatedConstraint } from '#common/stores/postgres.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
+
+export interface TemplateRow extends Readonly<Record<UtmField, string | null>> {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly app_id: string | null;
+  readonly name: string;
+  readonly created_by: string | null;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+export const templateColumns = `id, organization_id, app_id, name, ${UTM_FIELDS.join(', ')}, created_by, created_at, updated_at`;
+
+const utmText = () => nullable(Type.String({ maxLength: CAMPAIGN_CHARACTERS_MAX }));
+
+export const templateFields = {
+  app_id: nullable(
+    Type.String({
+      description: 'The only app for whose links the template can be chosen; null: every app of the organization.',
+      examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'],
+    }),
+  ),
+  name: Type.String({
+    minLength: 1,
+    maxLength: 100,
+    pattern: '\\S',
+    examples: ['Newsletter'],
+    description: 'Unique among the templates of the same app, or among those of the whole organization.',
+  }),
+  ...utmFrom(utmText),
+};
+
+type Writable = Pick<TemplateRow, 'app_id' | 'name' | UtmField>;
+
+/** Its texts as they are stored: without surrounding spaces in the name, and null instead of an empty parameter. */
+export function storedTemplate(given: Writable): Writable {
+  return { app_id: given.app_id, name: given.name.trim(), ...utmFrom((name) => given[name] || null) };
+}
+
+export function refuseEmpty(template: Writable): Rejection | null {
+  if (UTM_FIELDS.some((name) => template[name] !== null)) return null;
+  return invalid('body', 'a template needs at least one UTM parameter');
+}
+
+/**
+ * Null for an app of the tenant that is not deleted before the transaction ends, and for no app, unless the caller's key
+ * is limited to some apps.
+ */
+export async function refuseScope(
+  tenant: TenantQueries,
+  caller: UserCaller,
+  appId: string | null,
+): Promise<Rejection | null> {
+  if (appId === null) {
+    const isLimited = caller.key !== undefined && caller.key.app_ids !== null;
+    return isLimited ? onlyItsApps() : null;
+  }
+  const sql = 'SELECT id FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL FOR SHARE';
+  const [app] = await tenant.query(sql, [appId]);
+  return app ? null : absent(tenant, 'app', appId);
+}
+
+const onlyItsApps = () => forbidden('This server key may use some apps only, and this template is for every app.');
+
+/** Runs a write, and names the field if its name belongs to another template. */
+export async function withUniqueName<T>(work: () => Promise<T>): Promise<T | Rejection> {
+  try {
+    return await work();
+  } catch (error) {
+    if (violatedConstraint(error) !== 'utm_templates_name_key') throw error;
+    return invalid('name', 'is already used by another template of this app or organization');
+  }
+}
+
+export const templateParams = Type.Object({
+  template_id: Type.String({ examples: ['utm_01j9z3k4m5n6p7q8r9s0t1v2w3'] }),
+});
+
+const time = Type.String({ format: 'date-time' });
+export const templateSchema = Type.Object(
+  {
+    id: Type.String(),
+    organization_id: Type.String(),
+    ...templateFields,
+    created_by: nullable(
+      Type.String({ description: 'The user who created it; null for a server key, and once the user is deleted.' }),
+    ),
+    created_at: time,
+    updated_at: time,
+  },
+  { title: 'UtmTemplate' },
+);
+
+export const templateExample = {
+  id: 'utm_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  organization_id: 'org_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  app_id: null,
+  name: 'Newsletter',
+  utm_source: 'newsletter',
+  utm_medium: 'email',
+  utm_campaign: null,
+  utm_term: null,
+  utm_content: null,
+  created_by: 'usr_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  created_at: '2026-01-15T09:30:00.000Z',
+  updated_at: '2026-01-15T09:30:00.000Z',
+};
+
+export function templateAnswer({ created_at, updated_at, ...row }: TemplateRow): object {
+  return { ...row, created_at: created_at.toISOString(), updated_at: updated_at.toISOString() };
+}
+
+/**
+ * Works on a template of one of the caller's organizations, in a transaction: 404 if there is none, 403 for one of another
+ * organization, for a viewer who wants to change it, and for a server key of other apps.
+ */
+export async function withTemplate<T>(
+  { db, tenancy }: ApiDeps,
+  caller: UserCaller,
+  { id, isChange }: { readonly id: string; readonly isChange: boolean },
+  work: (tenant: TenantQueries, template: TemplateRow) => Promise<T>,
+): Promise<T | Rejection> {
+  const owner = 'SELECT organization_id FROM utm_templates WHERE id = $1';
+  const [found] = isId('utm', id) ? await db.query<{ organization_id: string }>(owner, [id]) : [];
+  if (!found) return unknown();
+  const { organization_id } = found;
+  if (isChange) {
+    const denied = refuseWrite(caller, organization_id);
+    if (denied) return denied;
+  } else if (!organizationsOf(caller).includes(organization_id)) {
+    return forbidden('This belongs to an organization that you are not a member of.');
+  }
+  return tenancy.within(tenantOf(caller, [organization_id]), async (tenant) => {
+    const [template] = await tenant.query<TemplateRow>(byId, [id]);
+    if (!template) return caller.key ? forbidden('This server key may not use this template.') : unknown();
+    const appIds = caller.key?.app_ids ?? null;
+    const isOfOthers = appIds !== null && (template.app_id === null || !appIds.includes(template.app_id));
+    return isChange && isOfOthers ? onlyItsApps() : work(tenant, template);
+  });
+}
+
+const byId = `SELECT ${templateColumns} FROM utm_templates WHERE organization_id = ANY ($1) AND id = $2`;
+
+/** Locked until the transaction ends. After the app's row, in the order of the app's deletion. */
+export async function lockTemplate(tenant: TenantQueries, id: string): Promise<TemplateRow | Rejection> {
+  const [template] = await tenant.query<TemplateRow>(`${byId} FOR UPDATE`, [id]);
+  return template ?? unknown();
+}
+
+const unknown = () => notFound('There is no UTM template with this id.');
