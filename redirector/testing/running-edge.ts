@@ -18,6 +18,9 @@ import { payloadOf, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
+import { AdPostbacks, adPostbackReceivers } from '#redirector/ad-postbacks.ts';
+import { appleKeys } from '#redirector/apple-keys.ts';
+import { AskedLinks } from '#redirector/asked-links.ts';
 import { ClickLanes } from '#redirector/click-lanes.ts';
 import { ClickShares } from '#redirector/click-shares.ts';
 import { DiskCache } from '#redirector/disk-cache.ts';
@@ -26,7 +29,7 @@ import { OrphanVisits } from '#redirector/orphan-visits.ts';
 import { RedirectorServer } from '#redirector/server.ts';
 import { currentBootId, ShareFile } from '#redirector/share-file.ts';
 import { ShareStore } from '#redirector/share-store.ts';
-import { SignalBeacon } from '#redirector/signal-beacon.ts';
+import { BEACON_PATH, SignalBeacon } from '#redirector/signal-beacon.ts';
 import { SignalTokens } from '#redirector/signal-token.ts';
 import { VisitorCountries } from '#redirector/visitor-countries.ts';
 
@@ -116,6 +119,7 @@ export class TestEdge {
   readonly journal: Journal;
   readonly cache: LinkCache;
   readonly beacon: SignalBeacon;
+  readonly adPostbacks: AdPostbacks;
   readonly orphans: OrphanVisits;
   readonly shares: ClickShares;
   readonly shareDb: Postgres;
@@ -133,6 +137,7 @@ export class TestEdge {
       | 'journal'
       | 'cache'
       | 'beacon'
+      | 'adPostbacks'
       | 'orphans'
       | 'shares'
       | 'shareDb'
@@ -148,6 +153,7 @@ export class TestEdge {
     this.journal = parts.journal;
     this.cache = parts.cache;
     this.beacon = parts.beacon;
+    this.adPostbacks = parts.adPostbacks;
     this.orphans = parts.orphans;
     this.shares = parts.shares;
     this.shareDb = parts.shareDb;
@@ -163,6 +169,8 @@ export class TestEdge {
       trustedProxies?: string[];
       diskCacheFolder?: string;
       beaconClock?: Clock;
+      /** As APPLE_ATTRIBUTION_KEYS. */
+      appleKeys?: string[];
       /** The file of its shares; default: one of its own. */
       sharePath?: string;
     } = {},
@@ -188,6 +196,8 @@ export class TestEdge {
     const trustedProxies = options.trustedProxies ?? [];
     const tokens = new SignalTokens('a key for tests that is long enough');
     const beacon = new SignalBeacon({ redis, tokens, clock: options.beaconClock ?? systemClock });
+    const keys = appleKeys(options.appleKeys);
+    const adPostbacks = new AdPostbacks({ apps: cache.apps, db, keys, clock: options.beaconClock ?? systemClock });
     const orphans = new OrphanVisits(db, systemClock);
     const shareDb = new Postgres({ url: urls.postgres, name: 'shares', connectionsMax: 1, statementTimeoutMs: 1_500 });
     const path = options.sharePath ?? join(folder, 'shares', 'redirector-0.shares');
@@ -195,12 +205,15 @@ export class TestEdge {
     const place = { machine: 'test', instance: path, settleMs: 0, shareMax: 200 };
     const shares = new ClickShares(shareFile, new ShareStore({ db: shareDb, ...place }, shareFile));
     shares.start();
+    const asked = new AskedLinks(cache, redis, systemClock);
+    cache.watch(asked);
     const edge = new Edge({
       shares,
+      asked,
       orphans,
       longLinks: new LongLinks(cache, db, systemClock),
       tokens,
-      beacon,
+      receivers: new Map([[BEACON_PATH, beacon], ...adPostbackReceivers(adPostbacks)]),
       cache,
       journal,
       lanes,
@@ -224,6 +237,7 @@ export class TestEdge {
       journal,
       cache,
       beacon,
+      adPostbacks,
       orphans,
       shares,
       shareDb,
