@@ -10,7 +10,15 @@ import { Visitors } from './visitors.ts';
 
 const click: Click = {
   ...{ click_id: newId('clk', 1), organization_id: newId('org', 1), app_id: newId('app', 1), link_id: newId('lnk', 1) },
-  ...{ time: 1, privacy_mode: 'full_ip', trigger: 'link', ip: '8.8.8.8', user_agent: 'curl/8.0', language: 'de' },
+  ...{
+    time: 1,
+    privacy_mode: 'full_ip',
+    trigger: 'link',
+    rule: '',
+    ip: '8.8.8.8',
+    user_agent: 'curl/8.0',
+    language: 'de',
+  },
   ...{ referrer: 'https://example.com', query: 'a=b', campaign: 'spring', utm_source: 'mail', utm_medium: '' },
   ...{ utm_campaign: '', utm_term: '', utm_content: '', is_prefetch: false, is_preview: false },
 };
@@ -144,9 +152,9 @@ test('an address is stored as the app says: not at all, as its network, or whole
   const modes = ['no_ip', 'anonymize_ip', 'full_ip'] as const;
   const enrichment = newEnrichment();
   expect(modes.map((privacy_mode) => enrichment.columnsOf('anonymize_address', { ...click, privacy_mode }))).toEqual([
-    '\u0000\u0002US',
-    '\u00078.8.8.0\u0002US',
-    '\u00078.8.8.8\u0002US',
+    '\u0000\u0002US\0\0',
+    '\u00078.8.8.0\u0002US\0\0',
+    '\u00078.8.8.8\u0002US\0\0',
   ]);
 });
 

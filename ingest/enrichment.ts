@@ -21,7 +21,7 @@ function stepsInOrder({ countries, visitors }: EnrichmentOptions) {
     copyLinkFields(), // link_id, organization_id, app_id, campaign, utm_*
     detectDevice(), // user_agent, platform, os, os_version, browser, device_model, is_bot, bot_reason
     readHeaders(), // language, referrer_host
-    anonymizeAddress(countries), // ip, country
+    anonymizeAddress(countries), // ip, country, region, city
     numberVisitor(visitors), // visitor
   ] as const;
 }
