@@ -81,7 +81,7 @@ function frameOf(frame_no: number, lines: readonly string[], records = lines.len
 
 const [organization_id, app_id] = [newId('org', 1), newId('app', 1)];
 const links = [newId('lnk', 1), newId('lnk', 2)];
-const texts = { ip: '8.8.8.8', user_agent: 'a', language: '', referrer: '', query: '', campaign: '' };
+const texts = { ip: '8.8.8.8', user_agent: 'a', language: '', referrer: '', query: '', campaign: '', rule: '' };
 const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
 const flags = { is_prefetch: false, is_preview: false };
 const odd = ['a"b', 'a\\b', 'größe', '日本', '\u{1f600}', '\u007f', '\ud800', 'a\nb'];
@@ -107,6 +107,7 @@ const click: fc.Arbitrary<Click> = fc.record({
   utm_term: text(),
   utm_content: text('big'),
   trigger: fc.constantFrom('link', 'universal_link'),
+  rule: text('0123456789abcdef', 'x'.repeat(32)),
   is_prefetch: fc.constantFrom(false, false, false, true),
   is_preview: fc.constantFrom(false, false, false, true),
 });
@@ -195,6 +196,11 @@ test('a line that begins like a known one is still read in full', async () => {
     `${known}}`,
     known.replace('"query":"q"', `"query":"${'q'.repeat(2_049)}"`),
     known.replace('"query":"q"', '"query":"\u0001"'),
+    known.replace('}', ',"rule":"0123456789abcdef"}'),
+    known.replace('}', `,"rule":"${'r'.repeat(33)}"}`),
+    known.replace('}', ',"rule":"\u0001"}'),
+    known.replace('}', ',"rule":"a","rule":"b"}'),
+    known.replace('"query":"q"', '"rule":"a","query":"q"'),
     known.replace('"clk_', '"CLK_'),
     known.replace('"campaign":"c"', '"campaign":"c","ip":"1.1.1.1"'),
     known.replace('}', ',"is_preview":true}'),
@@ -225,7 +231,9 @@ test("a redirector's click becomes a row without parsing once its link, agent, a
     [iphone, 'curl/8.0'].map((user_agent) => (n: number) => {
       const link = { ...testLink, id: links[campaign === null ? 0 : 1] ?? '', app_id, campaign, utm_source };
       const seen = { ...visitor, user_agent, query: n % 2 === 0 ? '' : `n=${n}` };
-      return new LinkPlan(app, link).record(newId('clk', began + n), seen, devices.of(user_agent), false, began + n);
+      const ruleId = n % 3 === 0 ? '0123456789abcdef' : '';
+      const plan = new LinkPlan(app, link);
+      return plan.record(newId('clk', began + n), seen, devices.of(user_agent), false, began + n, ruleId);
     }),
   );
   await one.form(batch, [

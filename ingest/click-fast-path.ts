@@ -62,6 +62,7 @@ const linkAt = timeAt + timeChars;
 const linkIdAt = linkAt + linkIdNames.reduce((sum, [, before]) => sum + before.length + idChars, -idChars);
 const [agentName, ipName, languageName, referrerName, queryName] = visitorTexts.map(textName) as Five;
 type Five = [string, string, string, string, string];
+const ruleName = textName('rule');
 const lineEnd = '}';
 const triggers = clickTriggers.map((trigger) => ({ text: triggerJson(trigger), encoded: triggerBytes[trigger] }));
 const triggerStart = ',"trigger":"';
@@ -165,19 +166,21 @@ export class ClickFastPath {
     const ipTo = behind(text, agentTo, ipName);
     const headersTo = behind(text, behind(text, ipTo, languageName), referrerName);
     const queryTo = behind(text, headersTo, queryName);
+    const ruleTo = behind(text, queryTo, ruleName);
     // Nothing else is in the line, so no field is in it twice: its pieces say the same as its JSON.
-    if (queryTo + lineEnd.length !== end || !text.startsWith(lineEnd, queryTo)) return undefined;
+    if (ruleTo + lineEnd.length !== end || !text.startsWith(lineEnd, ruleTo)) return undefined;
     const agent = this.#agent(line, agentFrom, agentTo);
     const address = this.#address(line, agentTo, ipTo, link.mode);
     const headers = this.#header(line, ipTo, headersTo);
     const query = queryTo === headersTo ? '' : text.slice(headersTo + queryName.length, queryTo - 1);
-    if (!address || !agent || !headers || query.length > clickTextMax.query || control.test(query)) {
-      return undefined;
-    }
+    if (!address || !agent || !headers || query.length > clickTextMax.query || control.test(query)) return undefined;
+    const rule = ruleTo === queryTo ? '' : text.slice(queryTo + ruleName.length, ruleTo - 1);
+    if (rule.length > clickTextMax.rule || control.test(rule)) return undefined;
     if (line.isParsed) this.#options.enrichment.clickLines.parsed++;
     return (
       shortBytes(clickId) +
       rawBytes(query) +
+      rawBytes(rule) +
       trigger.encoded +
       this.#timeBytes +
       idxBytes(idx) +

@@ -12,7 +12,7 @@ export interface FrameOrigin {
   readonly frame_no: number;
 }
 
-const ownColumns = ['click_id', 'query', 'trigger', 'time', 'idx'];
+const ownColumns = ['click_id', 'query', 'rule', 'trigger', 'time', 'idx'];
 const originColumns = ['log_partition', 'batch_no', 'producer_id', 'frame_no'];
 export const triggerBytes = { link: stringBytes('link'), universal_link: stringBytes('universal_link') };
 const encodedIdx = Array.from({ length: frameRecordsMax }, (_, idx) => uint32Bytes(idx));
@@ -54,6 +54,7 @@ export class ClickRows {
     return (
       stringBytes(click.click_id) +
       stringBytes(click.query) +
+      stringBytes(click.rule) +
       triggerBytes[click.trigger] +
       this.#encodedTime +
       idxBytes(idx)

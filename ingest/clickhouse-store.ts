@@ -95,6 +95,11 @@ export class ClickHouseStore implements RawStore {
     return { batchNoMin: Number(row?.min), owner: row?.owner ?? '' };
   }
 
+  async partitions(): Promise<readonly number[]> {
+    const rows = await this.#clickhouse.query<{ log_partition: number }>('SELECT log_partition FROM fences');
+    return rows.map(({ log_partition }) => log_partition);
+  }
+
   async rowsOf(batch: BatchName, part: BatchPart): Promise<number> {
     const [row] = await this.#clickhouse.query<{ rows: number }>(
       `SELECT count() AS rows FROM ${identifier(part.table)} WHERE ${ofPart} AND ${inTime}`,

@@ -24,6 +24,7 @@ const click: Click = {
   utm_term: '',
   utm_content: '',
   trigger: 'link',
+  rule: '0123456789abcdef',
   is_prefetch: true,
   is_preview: false,
 };

@@ -128,6 +128,7 @@ function clickIn(object: Record<string, unknown>, isSuspect: boolean): Click | R
   const { privacy_mode, trigger } = object;
   if (!isPrivacyMode(privacy_mode) || !isTrigger(trigger)) return rejection('bad_field');
   const { ip = '', user_agent = '', language = '', referrer = '', query = '', campaign = '' } = object;
+  const { rule = '' } = object;
   const { utm_source = '', utm_medium = '', utm_campaign = '', utm_term = '', utm_content = '' } = object;
   if (
     !isText(ip, clickTextMax.ip) ||
@@ -135,6 +136,7 @@ function clickIn(object: Record<string, unknown>, isSuspect: boolean): Click | R
     !isText(language, clickTextMax.language) ||
     !isText(referrer, clickTextMax.referrer) ||
     !isText(query, clickTextMax.query) ||
+    !isText(rule, clickTextMax.rule) ||
     !isText(campaign, clickTextMax.campaign) ||
     !isText(utm_source, clickTextMax.utm_source) ||
     !isText(utm_medium, clickTextMax.utm_medium) ||
@@ -152,6 +154,7 @@ function clickIn(object: Record<string, unknown>, isSuspect: boolean): Click | R
     time,
     privacy_mode,
     trigger,
+    rule,
     ip,
     user_agent,
     language,

@@ -151,7 +151,7 @@ testCostlyCases(
         const isExclusion = random() < 0.4;
         query.set(
           field,
-          [...values].map((value) => `${isExclusion ? '-' : ''}${value.replaceAll('\\', '\\\\')}`).join(','),
+          [...values].map((value) => `${isExclusion ? '-' : ''}${value.replaceAll(/[\\,]/g, '\\$&')}`).join(','),
         );
         rest = rest.filter((record) => values.has(valueIn(record, field)) !== isExclusion);
       }

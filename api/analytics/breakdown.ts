@@ -2,10 +2,11 @@ import { Type } from 'typebox';
 import { listSchema, type Page, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';
 import { type RankedBy, rankedBy } from '#clickhouse/queries/ranking.ts';
-import { type FilterColumn, filterColumns } from '#clickhouse/queries/scope.ts';
+import { type Filter, type FilterColumn, filterColumns } from '#clickhouse/queries/scope.ts';
 import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
+import { namedTargets } from '#common/links/rule-id.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { conversionField, conversionSchema, currencyQuery } from './exchange-rates.ts';
 import { withTags } from './link-tags.ts';
@@ -28,8 +29,15 @@ export const breakdownRow = Type.Object(
   {
     value: Type.Union([Type.String(), Type.Null()], { description: 'null: records that have no value.' }),
     label: Type.Union([Type.String(), Type.Null()], {
-      description: 'The name of the app, or the title or short code of the link, if these are the values.',
+      description:
+        'The name of the app, or the title or short code of the link, if these are the values. Of a rule: its place now among the rules of the links that link_id names; null for one that they no longer have.',
     }),
+    rule_index: Type.Optional(
+      Type.Integer({
+        description: 'Of a rule with a label: its position among the rules of the link, as in explanations.',
+      }),
+    ),
+    variant: Type.Optional(Type.Integer({ description: 'The position of its variant.' })),
     ...metricsFields,
   },
   { title: 'BreakdownRow' },
@@ -37,8 +45,14 @@ export const breakdownRow = Type.Object(
 
 export const exampleBreakdownRow = { value: 'ios', label: null, ...exampleMetrics };
 
+interface ValueName {
+  readonly label: string | null;
+  readonly rule_index?: number;
+  readonly variant?: number;
+}
+
 export interface BreakdownPage {
-  readonly rows: readonly ({ readonly value: string | null; readonly label: string | null } & Metrics)[];
+  readonly rows: readonly ({ readonly value: string | null } & ValueName & Metrics)[];
   /** Number of values on all pages. */
   readonly total: number;
 }
@@ -120,16 +134,16 @@ export async function breakdownPage(
   const asked = by === 'tag' ? await withTags(question) : question;
   if (asked instanceof Rejection) return asked;
   const found = await rankedPage(asked, by, sortBy ?? usualSort(by), page, (rows) =>
-    labelsOf(
+    namesOf(
       by,
       rows.map(({ id }) => id),
-      asked.visible,
+      asked,
     ),
   );
   if (found instanceof Rejection) return found;
   const rows = found.rows.map(({ id, metrics }) => ({
     value: id === '' ? null : id,
-    label: found.beside.get(id) ?? null,
+    ...(found.beside.get(id) ?? { label: null }),
     ...metrics,
   }));
   return { rows, total: found.total };
@@ -140,13 +154,35 @@ function usualSort(by: FilterColumn): RankedBy {
   return by === 'match_type' || by === 'match_certainty' ? 'installs' : 'clicks';
 }
 
-async function labelsOf(
+async function namesOf(
   by: FilterColumn,
   ids: readonly string[],
-  visible: VisibleLinks,
-): Promise<ReadonlyMap<string, string>> {
-  if (by === 'app_id') return visible.appNames(ids);
+  { scope, visible }: AnalyticsQuestion,
+): Promise<ReadonlyMap<string, ValueName>> {
+  if (by === 'app_id') return labelled(await visible.appNames(ids));
+  if (by === 'rule') return ruleNames(visible, scope.filters.link_id);
   if (by !== 'link_id') return new Map();
   const links = await visible.links(ids);
-  return new Map([...links].map(([id, { title, short_code }]) => [id, title ?? short_code]));
+  return new Map([...links].map(([id, { title, short_code }]) => [id, { label: title ?? short_code }]));
+}
+
+const labelled = (names: ReadonlyMap<string, string>) =>
+  new Map([...names].map(([id, label]) => [id, { label }] as const));
+
+/** Of variants, as the dashboard names them. */
+const letters = 'ABCDEFGHIJ';
+
+/** By the ids of rules, the places that they have now. */
+async function ruleNames(visible: VisibleLinks, links: Filter | undefined): Promise<ReadonlyMap<string, ValueName>> {
+  if (links === undefined || links.isExclusion) return new Map();
+  const found = await visible.rules(links.values);
+  return new Map(
+    found.flatMap(({ id: linkId, short_code, rules }) =>
+      namedTargets(linkId, rules).map(({ id, index, variant }) => {
+        const place = `Rule ${index + 1}${variant === null ? '' : `, variant ${letters[variant]}`}`;
+        const label = links.values.length === 1 ? place : `${short_code}: ${place}`;
+        return [id, { label, rule_index: index, ...(variant === null ? {} : { variant }) }] as const;
+      }),
+    ),
+  );
 }

@@ -11,10 +11,15 @@ import {
   zone,
 } from '#api/testing/plain-devices.ts';
 import { makeTenant, type Tenant } from '#api/testing/records.ts';
+import { isoTime } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { seededRandom } from '#common/seeded-random.ts';
+import { systemTime } from '#common/time.ts';
+import { ActiveInstalls } from '#ingest/active-installs.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
+/** Cells are complete up to a whole quarter of an hour. */
+const quarterMs = Date.parse('2026-04-10T12:30:00.000Z');
 const range: readonly [number, number] = [nowMs - 70 * DAY_MS, nowMs - 1_500];
 const mine = makeTenant(2, 4, nowMs);
 const foreign = makeTenant(1, 2, nowMs);
@@ -53,11 +58,17 @@ interface CohortAnswer {
   days: { day: number; installs: number; retained: number; rate: number | null }[];
 }
 
-async function compareRetention(tenant: Tenant, plain: PlainDevices, one: RetentionCase): Promise<void> {
+async function compareRetention(
+  tenant: Tenant,
+  plain: PlainDevices,
+  one: RetentionCase,
+  asOfMs = stage.asOfMs,
+): Promise<void> {
   const days = [0, 1, 2, 7, 14, 30];
   const { cohort, mode, group_by, return_event, filter: country } = one;
   const own = { days: days.join(','), cohort, mode, group_by, return_event, country };
   const { body, within } = await answerTo(tenant, '/analytics/retention', own);
+  expect(body.as_of).toBe(isoTime(asOfMs));
   const data: CohortAnswer[] = body.data;
   const got = data
     .filter((row) => row.installs > 0)
@@ -241,6 +252,17 @@ test('all of them are exact over a million records', { tags: ['slow'], timeout: 
   for (const one of retentionCases) await compareRetention(tenant, many, one);
   for (const one of ltvCases) await compareLtv(tenant, many, one);
   for (const one of funnelCases) await compareFunnel(tenant, many, one);
+  const active = new ActiveInstalls({
+    clickhouse: stage.clickhouse,
+    asOf: async () => stage.asOfMs,
+    isFirst: () => true,
+    time: systemTime,
+    log: () => undefined,
+  });
+  await active.compare();
+  const fromCells = new PlainDevices(many.records, quarterMs - 1);
+  for (const one of retentionCases.filter(({ mode, return_event }) => mode === 'on_day' && !return_event))
+    await compareRetention(tenant, fromCells, one, quarterMs);
 });
 
 test('cohorts have the ten largest groups, and all others as other', async () => {

@@ -11,7 +11,10 @@ export function oneOf<const T extends readonly string[]>(values: T, description:
 }
 
 export const absentText =
-  'records of a kind that does not have the field have no value (only clicks have referrer and browser; clicks and installs os and language; installs match_type and match_certainty; events event_name).';
+  'records of a kind that does not have the field have no value (only clicks have referrer, browser and rule; clicks and installs os and language; installs match_type and match_certainty; events event_name).';
+
+/** When records have a region and a city. */
+const placesText = 'Empty unless GEOIP_DB is a database with cities';
 
 const filterCharsMax = 4_000;
 
@@ -54,6 +57,8 @@ const narrowing = {
   campaign: filter('Campaigns; an empty value means no campaign'),
   platform: filter('Platforms'),
   country: filter('Countries (ISO 3166-1 alpha-2)'),
+  region: filter(`Regions (ISO 3166-2, such as DE-BY). ${placesText}`),
+  city: filter(`Cities by their English name; cities of the same name are one value. ${placesText}`),
   utm_source: filter('Values of utm_source'),
   utm_medium: filter('Values of utm_medium'),
   utm_campaign: filter('Values of utm_campaign'),
@@ -66,6 +71,7 @@ const narrowing = {
   event_name: filter('Names of events'),
   match_type: filter('Ways in which installs and openings were matched'),
   match_certainty: filter('Certainty of the match of installs and openings: guaranteed, probabilistic or none'),
+  rule: filter('Ids of rules of links, with one of their destinations, that led clicks'),
   tag: filter('Tags that links have now'),
 };
 

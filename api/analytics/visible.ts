@@ -5,6 +5,7 @@
 import { absent } from '#api/access.ts';
 import { notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
+import type { LinkRule } from '#common/links/link-rule.ts';
 import type { Tenancy, TenantScope } from '#common/stores/tenancy.ts';
 
 export interface LinkFace {
@@ -46,6 +47,13 @@ export class VisibleLinks {
     if (ids.length === 0) return new Map();
     const rows = await this.#tenancy.within(this.#scope, (tenant) => tenant.query<LinkFace>(faces, [[...ids]]));
     return new Map(rows.map((row) => [row.id, row]));
+  }
+
+  /** The rules of the caller's links among these that have some. */
+  rules(ids: readonly string[]): Promise<{ id: string; short_code: string; rules: readonly LinkRule[] }[]> {
+    const sql =
+      'SELECT id, short_code, rules FROM links WHERE organization_id = ANY ($1) AND id = ANY ($2) AND rules IS NOT NULL';
+    return this.#tenancy.within(this.#scope, (tenant) => tenant.query(sql, [[...ids]]));
   }
 
   /** Names of the caller's apps among these, by id. */

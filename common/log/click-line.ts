@@ -2,7 +2,7 @@
  * The line of a click in the log: the order of its fields. This is the only definition; the redirector writes lines
  * piece by piece with it, and ingest parses them with it.
  *
- *   {"v":1,"click_id":"…","time":…,<the link's fields>,"trigger":"…",<the visitor's fields>,<flags>}
+ *   {"v":1,"click_id":"…","time":…,<the link's fields>,"trigger":"…",<the visitor's fields>,"rule":"…",<flags>}
  *
  * The link's fields are adjacent, so that both sides build them once per link. Empty texts and false flags are left
  * out. A JSON reader accepts the fields in any order.
@@ -70,5 +70,5 @@ export function flagsJson(click: Pick<Click, (typeof flags)[number]>): string {
 export function clickJson(click: Click): string {
   let json = clickHead + click.click_id + timeName + click.time + linkFieldsJson(click) + triggerJson(click.trigger);
   for (const name of visitorTexts) json += clickField(name, click[name]);
-  return json + flagsJson(click);
+  return json + clickField('rule', click.rule) + flagsJson(click);
 }

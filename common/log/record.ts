@@ -36,6 +36,8 @@ export interface Click extends CampaignTexts {
   /** The query string without its question mark. */
   query: string;
   trigger: ClickTrigger;
+  /** The id of the link's rule that decided (common/links/rule-id.ts); empty if none did. */
+  rule: string;
   /** The Sec-Purpose or Purpose header said prefetch. */
   is_prefetch: boolean;
   /** It was answered with the page for preview crawlers. */
@@ -49,6 +51,7 @@ export const clickTextMax = {
   language: 256,
   referrer: 2048,
   query: 2048,
+  rule: 32,
   ...campaignFrom(() => 255),
 } as const;
 

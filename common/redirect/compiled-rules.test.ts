@@ -122,7 +122,7 @@ test('the first rule whose conditions hold decides, and the explanation names wh
     { url },
   ]);
   const visit = visitOf({ country: 'DE' });
-  expect(rules.choose(visit)).toEqual({ index: 2, variant: null, url: 'https://third.example/' });
+  expect(rules.choose(visit)).toMatchObject({ index: 2, variant: null, url: 'https://third.example/' });
   expect(rules.explain(visit)).toEqual(['country', 'platform', null]);
   expect(rules.explain(visitOf({ country: 'IT' }))).toEqual(['country', 'platform', 'country', null]);
 });

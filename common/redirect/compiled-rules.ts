@@ -83,6 +83,7 @@ export interface RuleTarget {
   /** Position of the variant; null if the rule has a url. */
   readonly variant: number | null;
   readonly url: string;
+  readonly rule: LinkRule;
 }
 
 interface Share {
@@ -153,12 +154,14 @@ function placeOf(seed: number, { ip, device, user_agent }: RuledVisit): number {
   return evenly(mixed(seed, limitAddress(ip)) ^ detailsOf(device, user_agent).hash, 100);
 }
 
-function sharesOf({ url, variants }: LinkRule, index: number): Share[] {
-  if (variants === undefined) return url === undefined ? [] : [{ target: { index, variant: null, url }, below: 100 }];
+function sharesOf(rule: LinkRule, index: number): Share[] {
+  const { url, variants } = rule;
+  if (variants === undefined)
+    return url === undefined ? [] : [{ target: { index, variant: null, url, rule }, below: 100 }];
   let below = 0;
   return variants.map(({ url, percent }: RuleVariant, variant) => {
     below += percent;
-    return { target: { index, variant, url }, below };
+    return { target: { index, variant, url, rule }, below };
   });
 }
 

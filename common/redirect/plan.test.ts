@@ -7,6 +7,7 @@ import { visitorDeviceOf } from './device.ts';
 import { LinkPlan } from './plan.ts';
 
 const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 40 }), fc.string({ maxLength: 3000 }), fc.constant(''));
+const ruleId = fc.constantFrom('', '0123456789abcdef');
 const ip = fc.constantFrom('127.0.0.1', '2001:db8::1', '');
 
 test('the record of a visit equals what clickJson writes, whatever the headers and the link contain', () => {
@@ -25,14 +26,14 @@ test('the record of a visit equals what clickJson writes, whatever the headers a
     .constantFrom('anonymize_ip' as const, 'full_ip' as const, 'no_ip' as const)
     .map((privacy_mode) => ({ ...testApp, privacy_mode }));
   fc.assert(
-    fc.property(app, link, visitor, fc.boolean(), (oneApp, oneLink, oneVisitor, isPreview) => {
+    fc.property(app, link, visitor, fc.boolean(), ruleId, (oneApp, oneLink, oneVisitor, isPreview, rule) => {
       const plan = new LinkPlan(oneApp, oneLink);
       const device = visitorDeviceOf(oneVisitor.user_agent);
       const record: Record<string, unknown> = JSON.parse(
-        plan.record('clk_1', oneVisitor, device, isPreview, 1_700_000_000_000),
+        plan.record('clk_1', oneVisitor, device, isPreview, 1_700_000_000_000, rule),
       );
       if (record['ip'] === '') delete record['ip'];
-      const expected = JSON.parse(clickJson(plan.click('clk_1', oneVisitor, isPreview, 1_700_000_000_000)));
+      const expected = JSON.parse(clickJson(plan.click('clk_1', oneVisitor, isPreview, 1_700_000_000_000, rule)));
       expect(record).toEqual(expected);
     }),
   );

@@ -1,6 +1,7 @@
 /** The result of a visit. The parts that do not depend on the visitor are computed once per link and change. */
 import { type UtmTexts, utmFrom } from '#common/campaign-fields.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { ruleIdOf } from '#common/links/rule-id.ts';
 import {
   type ClickLinkFields,
   clickHead,
@@ -49,6 +50,8 @@ export type RedirectDecision = { readonly rule: RedirectRule } & (
       readonly tap: TapPage | null;
       /** Of the link's rules; null if none decided. */
       readonly target: RuleTarget | null;
+      /** Of the target, as the click is recorded; empty without one. */
+      readonly ruleId: string;
     }
   | { readonly kind: 'preview'; readonly html: string }
   | { readonly kind: 'password'; readonly hash: string }
@@ -60,10 +63,11 @@ export type RedirectDecision = { readonly rule: RedirectRule } & (
 type ConstantFields = Omit<ClickLinkFields, keyof UtmTexts> & Pick<Click, 'trigger'>;
 
 /** Each with the end of the text before it. */
-const [languageName, referrerName, queryName] = [
+const [languageName, referrerName, queryName, ruleName] = [
   `"${textName('language')}`,
   `"${textName('referrer')}`,
   `"${textName('query')}`,
+  `"${textName('rule')}`,
 ];
 
 let timeMs = -1;
@@ -208,7 +212,7 @@ export class LinkPlan {
     const destination = expiredDestinationOf(this.link);
     if (destination === null) return { kind: 'gone', rule };
     const decides = rule === 'link.expires_at' ? 'link.expired_url' : rule;
-    return { kind: 'expired', rule: decides, destination, tap: null, target: null };
+    return { kind: 'expired', rule: decides, destination, tap: null, target: null, ruleId: '' };
   }
 
   #decisionOn(platform: Platform): RedirectDecision {
@@ -224,28 +228,38 @@ export class LinkPlan {
     target: RuleTarget | null,
   ): RedirectDecision {
     const tap = platform === 'other' ? null : TapPage.of(this.link, this.app, platform, destination);
-    return { kind: 'redirect', rule, destination, tap, target };
+    const ruleId = target === null ? '' : ruleIdOf(this.link.id, target.rule, target.url);
+    return { kind: 'redirect', rule, destination, tap, target, ruleId };
   }
 
-  /** The record of a visit, as `clickJson` writes it. */
-  record(clickId: string, visitor: Visitor, device: VisitorDevice, isPreview: boolean, nowMs: number): string {
-    if (visitor.query.includes('utm_')) return clickJson(this.click(clickId, visitor, isPreview, nowMs));
+  /** The record of a visit, as `clickJson` writes it. @param ruleId of the decision. */
+  record(
+    clickId: string,
+    visitor: Visitor,
+    device: VisitorDevice,
+    isPreview: boolean,
+    nowMs: number,
+    ruleId = '',
+  ): string {
+    if (visitor.query.includes('utm_')) return clickJson(this.click(clickId, visitor, isPreview, nowMs, ruleId));
     const { ip, language, referrer, query } = visitor;
     // Few pieces with long constants between them: each `+` is a node that the journal has to traverse.
     let json = clickHead + clickId + timeText(nowMs) + this.#constantJson + device.json + ip;
     if (language !== '') json += languageName + clickText('language', language);
     if (referrer !== '') json += referrerName + clickText('referrer', referrer);
     if (query !== '') json += queryName + clickText('query', query);
+    if (ruleId !== '') json += ruleName + ruleId;
     if (visitor.is_prefetch || isPreview)
       return `${json}"${flagsJson({ is_prefetch: visitor.is_prefetch, is_preview: isPreview })}`;
     return `${json}"}`;
   }
 
-  click(clickId: string, visitor: Visitor, isPreview: boolean, nowMs: number): Click {
+  click(clickId: string, visitor: Visitor, isPreview: boolean, nowMs: number, rule = ''): Click {
     return {
       click_id: clickId,
       time: nowMs,
       is_preview: isPreview,
+      rule,
       ...visitor,
       ...this.#constant,
       ...effectiveUtm(this.#utm, visitor.query),

@@ -37,6 +37,8 @@ export interface VisitAnswer {
   readonly rule: RedirectRule;
   /** The rule of the link that decides; null if none does. */
   readonly target: RuleTarget | null;
+  /** The id of that rule, as the click would be recorded; empty without one. */
+  readonly ruleId: string;
   /** For each rule of the link up to that one: the condition that does not hold, or null. Empty if rules are not asked. */
   readonly ruleConditions: readonly (RuleCondition | null)[];
   readonly status: number;
@@ -60,6 +62,7 @@ export function imaginedAnswer(
   const about = {
     ...{ device, isBot: isBot(device, visit.user_agent), rule },
     target: decision.kind === 'redirect' ? decision.target : null,
+    ruleId: decision.kind === 'redirect' ? decision.ruleId : '',
     ruleConditions: asksRules ? plan.explainRules(device, visit, nowMs, countries) : [],
   };
   switch (decision.kind) {

@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { makeRecords, makeTenant, storeRecords, type TestRecord } from '#api/testing/records.ts';
+import { DAY_MS } from '#common/durations.ts';
+import type { LinkRule } from '#common/links/link-rule.ts';
+import { ruleIdOf } from '#common/links/rule-id.ts';
+import { seededRandom } from '#common/seeded-random.ts';
+
+const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
+const mine = makeTenant(1, 2, nowMs - 5 * DAY_MS);
+const foreign = makeTenant(1, 1, nowMs - 5 * DAY_MS);
+const caller = memberOf(mine.organization_id);
+const [link = '', other = ''] = mine.apps[0]?.links.map(({ id }) => id) ?? [];
+const [inGermany, weekend] = [{ country: ['DE'] }, { weekdays: ['sat'], timezone: 'UTC' }] as [LinkRule, LinkRule];
+const [a, b, c] = ['https://a.example/', 'https://b.example/', 'https://c.example/'] as const;
+const ids = [ruleIdOf(link, inGermany, a), ruleIdOf(link, weekend, b), ruleIdOf(link, weekend, c)] as const;
+const counts = [5, 4, 3];
+let stage: Stage;
+
+async function setRules(rules: readonly LinkRule[]): Promise<void> {
+  await stage.db.execute('UPDATE links SET rules = $2 WHERE id = $1', [link, JSON.stringify(rules)]);
+}
+
+async function rows(query: string) {
+  const { status, body } = await stage.get(caller, `/analytics/breakdown?start=2026-04-01&by=rule&${query}`);
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.data.map((row: { value: string | null; label: string | null; clicks: number }) => [
+    ...[row.value, row.label, row.clicks],
+  ]);
+}
+
+beforeAll(async () => {
+  stage = await startStage(nowMs);
+  for (const tenant of [mine, foreign]) await storeTenant(stage.db, tenant);
+  const [sample] = makeRecords(seededRandom(3), mine, 1, nowMs - DAY_MS, nowMs);
+  if (sample === undefined) throw new Error('no record');
+  const click = (idx: number, link_id: string, rule: string): TestRecord => ({
+    ...{ ...sample, kind: 'clicks', is_bot: false, trigger: '' },
+    ...{ link_id, idx, rule, visitor: idx },
+  });
+  const ruled = ids.flatMap((id, at) => Array.from({ length: counts[at] ?? 0 }, () => id));
+  const clicks = [...ruled, '', ''].map((rule, idx) => click(idx, link, rule));
+  await storeRecords(stage.clickhouse, [...clicks, click(90, other, '')], 'mine');
+});
+afterAll(() => stage.stop());
+
+test('clicks are counted by rule and variant, each named by its place among the rules of the link', async () => {
+  const variants = [b, c].map((url) => ({ url, percent: 50 }));
+  await setRules([
+    { ...inGermany, url: a },
+    { ...weekend, variants },
+  ]);
+  expect(await rows(`link_id=${link}`)).toEqual([
+    [ids[0], 'Rule 1', 5],
+    [ids[1], 'Rule 2, variant A', 4],
+    [ids[2], 'Rule 2, variant B', 3],
+    [null, null, 2],
+  ]);
+  expect(await rows(`link_id=${link}&rule=${ids[1]},${ids[2]}`)).toHaveLength(2);
+  // Of the whole organization, whose rule it is would have to be searched for.
+  expect(await rows('')).toEqual([...ids.map((id, at) => [id, null, counts[at]]), [null, null, 3]]);
+});
+
+test('figures keep their rule when rules move, and have no name once the link no longer has it', async () => {
+  await setRules([
+    { ...weekend, variants: [{ url: c, percent: 100 }] },
+    { ...inGermany, url: a },
+    { country: ['FR'], url: b },
+  ]);
+  expect(await rows(`link_id=${link}`)).toEqual([
+    [ids[0], 'Rule 2', 5],
+    [ids[1], null, 4],
+    [ids[2], 'Rule 1, variant A', 3],
+    [null, null, 2],
+  ]);
+  const [first, , third] = await rows(`link_id=${link},${other}`);
+  expect([first[1], third[1]]).toEqual([
+    expect.stringMatching(/: Rule 2$/),
+    expect.stringMatching(/: Rule 1, variant A$/),
+  ]);
+});
+
+test('the rules of a link of another organization are not named', async () => {
+  const [theirs] = foreign.apps[0]?.links.map(({ id }) => id) ?? [];
+  expect((await stage.get(caller, `/analytics/breakdown?by=rule&link_id=${theirs}`)).status).toBe(403);
+});
