@@ -16,6 +16,7 @@ import { ImportWorker } from '#api/imports/import-worker.ts';
 import { beginStep } from '#api/imports/steps.ts';
 import { storePart } from '#api/imports/upload.ts';
 import { Rejection } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
 import { hostOf } from '#common/links/web-address.ts';
 import { allApps, Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
 import { sleep, systemTime } from '#common/time.ts';
@@ -90,7 +91,8 @@ class ImportCommand {
     const within = <T>(work: (tenant: TenantQueries) => Promise<T>) =>
       this.#tenancy.within(allApps([owner.organization_id]), work);
     const nowMs = this.#parts.clock();
-    const row = await within((tenant) => insertImport(tenant, app, source, options, 'admin', nowMs));
+    const made = { id: newId('imp', nowMs), app_id: app, source, options, sealed: null };
+    const row = await within((tenant) => insertImport(tenant, made, 'admin', nowMs));
     if (!row)
       throw new AdminError('the organization has too many unfinished imports: delete one with DELETE /imports/{id}');
     let number = 0;

@@ -1,13 +1,16 @@
 /** The dry run: reads the file from where it stopped, and stores what importing each row would do. */
+import { BranchSilent, branchRows } from './branch-rows.ts';
 import { bytesBefore, CsvFault, type CsvRecord, csvRecords, delimiterOf } from './csv-records.ts';
 import { IMPORT_ROWS_MAX, type ImportCounts, importOutcomes } from './import.ts';
 import { layoutOf } from './import-columns.ts';
-import type { ImportApp, ReadOptions } from './import-row.ts';
+import type { ImportApp, ImportedLink, ReadOptions, RowFault } from './import-row.ts';
 import type { ImportRun } from './import-run.ts';
 import { readRow } from './link-reader.ts';
 import { type DecidedRow, decideRows } from './row-outcomes.ts';
 
 const chunkRows = 500;
+/** Of rows that Branch is asked about: they are read within seconds. */
+const askedRows = 50;
 
 const appOf = `
   SELECT id, organization_id, host, coalesce(settings ->> 'codes_ignore_case', '') = 'true' AS ignores_case,
@@ -19,6 +22,14 @@ const store = `
     FROM apps a CROSS JOIN jsonb_to_recordset($4::jsonb) AS r (number integer, line integer, outcome text, codes text[], field text,
          reason text, message text, link jsonb, link_id text)
    WHERE a.organization_id = ANY ($1) AND a.id = $3`;
+/** A code that a row has twice is one. */
+const storeCodes = `
+  INSERT INTO import_codes (import_id, organization_id, app_id, code, number)
+  SELECT $2, a.organization_id, a.id, c.code, r.number
+    FROM apps a CROSS JOIN jsonb_to_recordset($4::jsonb) AS r (number integer, outcome text, codes text[]) CROSS JOIN unnest(r.codes) AS c (code)
+   WHERE a.organization_id = ANY ($1) AND a.id = $3 AND r.outcome = 'new'
+  ON CONFLICT DO NOTHING`;
+const dropCodes = 'DELETE FROM import_codes WHERE organization_id = ANY ($1) AND import_id = $2';
 
 export async function checkImport(run: ImportRun): Promise<void> {
   const app = await importApp(run);
@@ -31,14 +42,15 @@ export async function checkImport(run: ImportRun): Promise<void> {
   let records: CsvRecord[] = [];
   for await (const record of csvRecords(bytesOf(run, bytesBefore(from)), from, layout.delimiter)) {
     records.push(record);
-    if (records.length < chunkRows) continue;
-    await storeRows(run, reading, records);
+    if (records.length < (options.reads_branch ? askedRows : chunkRows)) continue;
+    await readRecords(run, reading, records);
     records = [];
     if (run.isStopped) return;
   }
-  if (records.length > 0) await storeRows(run, reading, records);
+  if (records.length > 0) await readRecords(run, reading, records);
   await run.chunk(async (tenant) => {
     await tenant.query('DELETE FROM import_parts WHERE organization_id = ANY ($1) AND import_id = $2', [run.row.id]);
+    await tenant.query(dropCodes, [run.row.id]);
     return { state: 'checked', bytes_read: run.row.bytes };
   });
 }
@@ -64,7 +76,8 @@ async function readLayout(run: ImportRun): Promise<void> {
   const delimiter = delimiterOf(firstLine);
   for await (const record of csvRecords(bytesOf(run, 0), start, delimiter)) {
     if (record.cells.some((cell) => /[\0\ufffd]/.test(cell))) throw new CsvFault('The first line is no text in UTF-8.');
-    const layout = layoutOf(run.row.source, record.cells, run.row.options.columns);
+    const { source, options } = run.row;
+    const layout = layoutOf(source, record.cells, options.columns, options.reads_branch);
     if (typeof layout === 'string') throw new CsvFault(layout);
     const read = layout.hasHeader ? { bytes_read: record.bytes, lines_read: record.line } : {};
     await run.chunk(async () => ({ layout: { ...layout, delimiter }, ...read }));
@@ -95,17 +108,48 @@ async function* bytesOf(run: ImportRun, from: number): AsyncGenerator<Uint8Array
   }
 }
 
-function storeRows(run: ImportRun, reading: Omit<ReadOptions, 'nowMs'>, records: readonly CsvRecord[]): Promise<void> {
-  const first = run.row.rows_read + 1;
-  if (first + records.length - 1 > IMPORT_ROWS_MAX)
+async function readRecords(
+  run: ImportRun,
+  reading: Omit<ReadOptions, 'nowMs'>,
+  records: readonly CsvRecord[],
+): Promise<void> {
+  if (run.row.rows_read + records.length > IMPORT_ROWS_MAX)
     throw new CsvFault(`The file has more than ${IMPORT_ROWS_MAX} rows.`);
+  await importApp(run);
   const options = { ...reading, nowMs: run.nowMs };
-  const rows = records.map(({ cells, line }, at) => ({ number: first + at, line, link: readRow(cells, options) }));
+  if (!run.row.options.reads_branch)
+    return storeRows(
+      run,
+      reading.app,
+      records,
+      records.map(({ cells }) => readRow(cells, options)),
+    );
+  const { links, silence, unanswered } = await branchRows(run, records, options);
+  if (links.length > 0) await storeRows(run, reading.app, records.slice(0, links.length), links);
+  const { layout } = run.row;
+  if (unanswered && layout) await run.chunk(async () => ({ layout: { ...layout, unanswered } }));
+  if (silence !== null) throw new BranchSilent(silence);
+}
+
+function storeRows(
+  run: ImportRun,
+  app: ImportApp,
+  records: readonly CsvRecord[],
+  links: readonly (ImportedLink | RowFault)[],
+): Promise<void> {
+  const first = run.row.rows_read + 1;
   const last = records.at(-1);
   if (!last) throw new Error('a chunk has no rows');
+  const rows = records.map(({ line }, at) => {
+    const link = links[at];
+    if (!link) throw new Error('a record was not read');
+    return { number: first + at, line, link };
+  });
   return run.chunk(async (tenant) => {
-    const decided = await decideRows(tenant, reading.app, run.row.id, rows);
-    await tenant.query(store, [run.row.id, reading.app.id, JSON.stringify(decided)]);
+    const decided = await decideRows(tenant, app, run.row.id, rows);
+    const stored = [run.row.id, app.id, JSON.stringify(decided)];
+    await tenant.query(store, stored);
+    await tenant.query(storeCodes, stored);
     return {
       bytes_read: last.bytes,
       lines_read: last.line,

@@ -6,6 +6,7 @@ import { newId } from '#common/ids.ts';
 import { hostOf } from '#common/links/web-address.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import {
+  branchKeyContext,
   columnsSchema,
   type ImportOptions,
   type ImportRow,
@@ -21,9 +22,11 @@ import { firebaseFields, type ImportSource, importFields } from './import-column
 const OPEN_MAX = 10;
 const HOSTS_MAX = 20;
 
+/** Creations of one organization wait for each other, so that they see each other's imports. The number is arbitrary. */
+const lock = 'SELECT pg_advisory_xact_lock(hashtextextended(o, 5310945)) FROM unnest($1::text[]) AS o ORDER BY o';
 const insertion = `
-  INSERT INTO imports (id, organization_id, app_id, source, options, created_by, created_at, updated_at)
-  SELECT $2, a.organization_id, a.id, $4, $5, $6, $7, $7 FROM apps a
+  INSERT INTO imports (id, organization_id, app_id, source, options, created_by, created_at, updated_at, branch_key_ciphertext)
+  SELECT $2, a.organization_id, a.id, $4, $5, $6, $7, $7, $8 FROM apps a
    WHERE a.organization_id = ANY ($1) AND a.id = $3 AND a.deleted_at IS NULL
      AND (SELECT count(*) FROM imports i WHERE i.organization_id = a.organization_id AND i.state NOT IN ('imported', 'undone', 'failed')) < ${OPEN_MAX}
   RETURNING ${importColumns}`;
@@ -51,13 +54,24 @@ export const createImport = route({
         }),
       ),
       columns: Type.Optional(columnsSchema),
+      branch_key: Type.Optional(
+        Type.String({
+          pattern: '^key_(live|test)_[A-Za-z0-9]{1,100}$',
+          examples: ['key_live_a1B2c3D4e5F6g7H8'],
+          description:
+            'For the source branch: the file lists the URLs of links, and the dry run asks Branch’s API what each of them is (GET /v1/url). The key is stored encrypted until the dry run has ended, and never returned.',
+        }),
+      ),
       upgrade_http: Type.Optional(
         Type.Boolean({ description: 'Write https into destinations with http. Otherwise they are unsupported.' }),
       ),
     },
     { additionalProperties: false, title: 'NewImport' },
   ),
-  bodyFaults: ({ columns, hosts }) => [
+  bodyFaults: ({ columns, hosts, source, branch_key }) => [
+    ...(branch_key !== undefined && source !== 'branch'
+      ? [{ field: 'branch_key', message: 'is only used with the source branch' }]
+      : []),
     ...Object.keys(typeof columns === 'object' && columns !== null ? columns : {})
       .filter((name) => ![...importFields, ...firebaseFields].some((one) => one === name))
       .map((name) => ({ field: `columns.${name}`, message: 'is not a field that imports read' })),
@@ -74,26 +88,38 @@ export const createImport = route({
     if (owner instanceof Rejection) return owner;
     const denied = refuseWrite(caller, owner.organization_id);
     if (denied) return denied;
-    const { source, hosts = [], columns = {}, upgrade_http = false } = body;
-    const options = { hosts: [...new Set(hosts.map((host) => hostOf(host) ?? ''))], columns, upgrade_http };
+    const { source, hosts = [], columns = {}, upgrade_http = false, branch_key } = body;
+    const names = [...new Set(hosts.map((host) => hostOf(host) ?? ''))];
+    const options = { hosts: names, columns, upgrade_http, reads_branch: branch_key !== undefined };
+    const nowMs = deps.clock();
+    const id = newId('imp', nowMs);
+    const sealed = branch_key === undefined ? null : deps.importKeys.encrypt(branch_key, branchKeyContext(id));
     const row = await deps.tenancy.within(tenantOf(caller, [owner.organization_id]), (tenant) =>
-      insertImport(tenant, owner.app_id, source, options, caller.user_id, deps.clock()),
+      insertImport(tenant, { id, app_id: owner.app_id, source, options, sealed }, caller.user_id, nowMs),
     );
     if (!row) return invalid('body', `the organization has ${OPEN_MAX} unfinished imports: delete one first`);
     return { status: 201, body: importAnswer(row) };
   },
 });
 
+interface GivenImport {
+  readonly id: string;
+  readonly app_id: string;
+  readonly source: ImportSource;
+  readonly options: ImportOptions;
+  /** The encrypted key of Branch. */
+  readonly sealed: string | null;
+}
+
 /** Undefined if the organization has too many unfinished ones. */
 export async function insertImport(
   tenant: TenantQueries,
-  appId: string,
-  source: ImportSource,
-  options: ImportOptions,
+  { id, app_id, source, options, sealed }: GivenImport,
   createdBy: string,
   nowMs: number,
 ): Promise<ImportRow | undefined> {
-  const values = [source, JSON.stringify(options), createdBy, new Date(nowMs)];
-  const [row] = await tenant.query<ImportRow>(insertion, [newId('imp', nowMs), appId, ...values]);
+  const values = [source, JSON.stringify(options), createdBy, new Date(nowMs), sealed];
+  await tenant.query(lock, []);
+  const [row] = await tenant.query<ImportRow>(insertion, [id, app_id, ...values]);
   return row;
 }

@@ -60,9 +60,18 @@ const common: Names = {
   og_description: ['og_description'],
   og_image_url: ['og_image_url', 'og_image'],
   password: ['password', 'password_protected', 'has_password'],
-  max_clicks: ['max_clicks', 'max_visits', 'clicks_limit'],
+  max_clicks: ['max_clicks', 'max_visits', 'clicks_limit', 'click_limit', 'max_hits', 'expiration_hits'],
   starts_at: ['starts_at', 'valid_since'],
-  targeting: ['targeting', 'geo', 'geo_targeting', 'country_targeting', 'rules', 'redirect_rules', 'routing_rules'],
+  targeting: [
+    'targeting',
+    'geo',
+    'geo_targeting',
+    'country_targeting',
+    'rules',
+    'redirect_rules',
+    'routing_rules',
+    'has_redirect_rules',
+  ],
 };
 
 /** Google documents the fields in this order, with the parameter of a long link in brackets. */
@@ -138,7 +147,15 @@ const sources: Readonly<Record<ImportSource, SourceColumns>> = {
   shortio: { names: { code: ['path', 'slug'] } },
   tinyurl: { names: { short_url: ['tiny_url', 'tinyurl', 'short_url'], code: ['alias'] } },
   kutt: { names: { code: ['address'], short_url: ['link'] } },
-  shlink: { names: {} },
+  shlink: {
+    // Of its API, as a flat file has them.
+    names: {
+      clicks: ['visits', 'visits_count', 'visits_summary.total'],
+      max_clicks: ['max_visits', 'meta.max_visits'],
+      starts_at: ['valid_since', 'meta.valid_since'],
+      expires_at: ['valid_until', 'meta.valid_until'],
+    },
+  },
   yourls: {
     names: { code: ['keyword'], short_url: ['short_url'] },
     positions: ['code', 'destination', 'title', 'created_at', null, 'clicks'],
@@ -160,9 +177,20 @@ export interface Layout {
   readonly others: Readonly<Record<number, string>>;
 }
 
-/** Where the columns are, by the first record of the file; otherwise what is missing. */
-export function layoutOf(source: ImportSource, first: readonly string[], choice: ColumnChoice): Layout | string {
-  const { positions } = sources[source];
+/** Of a file that only lists links. */
+const listPositions = ['short_url'] as const;
+
+/**
+ * Where the columns are, by the first record of the file; otherwise what is missing.
+ * @param isList the file need only say which links there are.
+ */
+export function layoutOf(
+  source: ImportSource,
+  first: readonly string[],
+  choice: ColumnChoice,
+  isList = false,
+): Layout | string {
+  const positions = isList ? listPositions : sources[source].positions;
   const byName = columnsByName(source, first);
   // A header has names; a first row of data has an address.
   const isData = first.some((cell) => /^(?:https?:)?\/\/|^https?:/i.test(cell.trim()));
@@ -176,7 +204,7 @@ export function layoutOf(source: ImportSource, first: readonly string[], choice:
     if (at < 0 || at >= first.length) return `columns.${field}: the file has no column ${column}`;
     columns[field] = at;
   }
-  const missing = missingColumn(source, columns);
+  const missing = missingColumn(source, columns, isList);
   if (missing !== null) return `${missing} The columns are: ${first.join(', ').slice(0, 1_000)}`;
   const read = new Set(Object.values(columns));
   const others = hasHeader
@@ -186,9 +214,9 @@ export function layoutOf(source: ImportSource, first: readonly string[], choice:
 }
 
 /** Headers of the file that the import does not read: what they say about the links is lost. */
-export function ignoredColumns(source: ImportSource, layout: Layout | null): string[] {
+export function ignoredColumns(source: ImportSource, layout: Layout | null, isList = false): string[] {
   // Branch's are handed to the app.
-  return layout === null || source === 'branch' ? [] : Object.values(layout.others);
+  return layout === null || (source === 'branch' && !isList) ? [] : Object.values(layout.others);
 }
 
 function columnsByName(source: ImportSource, header: readonly string[]): Partial<Record<string, number>> {
@@ -212,7 +240,11 @@ function byPosition(positions: readonly (ImportField | null)[]): Partial<Record<
   return Object.fromEntries(positions.flatMap((field, at) => (field === null ? [] : [[field, at]])));
 }
 
-function missingColumn(source: ImportSource, columns: Partial<Record<string, number>>): string | null {
+function missingColumn(source: ImportSource, columns: Partial<Record<string, number>>, isList: boolean): string | null {
+  if (isList)
+    return columns['short_url'] === undefined
+      ? 'No column has the URLs of the links: name one in columns.short_url.'
+      : null;
   if (columns['short_url'] === undefined && columns['code'] === undefined)
     return 'No column has the short URL or the code: name one in columns.short_url or columns.code.';
   const target = source === 'firebase' ? 'link' : 'destination';

@@ -1,8 +1,10 @@
 /** The work on one import, chunk by chunk: each checks that the import is still this process's, and moves its position. */
 import type { Clock } from '#common/clock.ts';
+import type { Encryption } from '#common/encryption.ts';
 import type { Log } from '#common/process/telemetry.ts';
-import type { Postgres } from '#common/stores/postgres.ts';
+import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { allApps, type Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
+import type { BranchLinks } from './branch-links.ts';
 import { type ImportCounts, type ImportRow, importColumns } from './import.ts';
 
 /** Longer than a chunk takes: if the working process dies, another one takes over after this time. */
@@ -22,23 +24,40 @@ export interface ImportWorkerParts {
   readonly clock: Clock;
   readonly log: Pick<Log, 'warn'>;
   readonly deliverChanges: () => Promise<boolean>;
+  /** Absent: this process works on no import that reads from Branch. */
+  readonly branch?: { readonly links: Pick<BranchLinks, 'ask'>; readonly encryption: Encryption };
+}
+
+export interface Stopping {
+  readonly isStopped: () => boolean;
+  /** Ends what would take seconds. */
+  readonly signal: AbortSignal;
 }
 
 export class ImportRun {
   readonly #parts: ImportWorkerParts;
   readonly #worker: string;
-  readonly #isStopped: () => boolean;
+  readonly #stopping: Stopping;
   row: ImportRow;
+  #chunks = 0;
 
-  constructor(parts: ImportWorkerParts, worker: string, isStopped: () => boolean, row: ImportRow) {
+  constructor(parts: ImportWorkerParts, worker: string, stopping: Stopping, row: ImportRow) {
     this.#parts = parts;
     this.#worker = worker;
-    this.#isStopped = isStopped;
+    this.#stopping = stopping;
     this.row = row;
   }
 
   get isStopped(): boolean {
-    return this.#isStopped();
+    return this.#stopping.isStopped();
+  }
+
+  get signal(): AbortSignal {
+    return this.#stopping.signal;
+  }
+
+  get branch(): ImportWorkerParts['branch'] {
+    return this.#parts.branch;
   }
 
   get nowMs(): number {
@@ -51,6 +70,7 @@ export class ImportRun {
 
   /** One transaction: what `work` does, and the progress that it returns. */
   async chunk(work: (tenant: TenantQueries) => Promise<Progress>): Promise<void> {
+    await this.#analyzeTables();
     this.row = await this.within(async (tenant) => {
       const [before] = await tenant.query<{ counts: ImportCounts }>(
         `SELECT counts FROM imports WHERE organization_id = ANY ($1) AND id = $2 AND worker = $3 AND state = $4 FOR UPDATE`,
@@ -63,6 +83,7 @@ export class ImportRun {
       const { state, problem, bytes_read, lines_read, rows_read, layout, rows_done } = { ...this.row, ...progress };
       const [after] = await tenant.query<ImportRow>(
         `UPDATE imports SET state = $3, problem = $4, bytes_read = $5, lines_read = $6, rows_read = $7, layout = $8, rows_done = $9,
+                branch_key_ciphertext = CASE WHEN $3 = 'checking' THEN branch_key_ciphertext END,
                 counts = $10, updated_at = $11, worker_until = now() + make_interval(secs => ${leaseSeconds})
           WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${importColumns}`,
         [
@@ -72,6 +93,18 @@ export class ImportRun {
       );
       if (!after) throw new NotOurs();
       return after;
+    });
+  }
+
+  /** Each time that the work has doubled, so that statements are planned for tables of about their size. If it fails, they take longer. */
+  async #analyzeTables(): Promise<void> {
+    const done = this.#chunks++;
+    if (done !== 0 && (done & (done - 1)) !== 0) return;
+    const analyzed = this.within((tenant) =>
+      tenant.query('SELECT signpost_analyze_imports() WHERE $1::text[] IS NOT NULL', []),
+    );
+    await analyzed.catch((error: unknown) => {
+      if (!(error instanceof PostgresUnavailable)) throw error;
     });
   }
 }

@@ -11,6 +11,13 @@ export function isYes(text: string): boolean | null {
   return no.has(word) ? false : null;
 }
 
+/** A whole number, also as `1,000` or `12.0`; null for anything else, such as `1.000`, which is one or a thousand. */
+export function countOf(text: string): number | null {
+  const digits = text.replaceAll(/[\s,_]/g, '').replace(/\.00?$/, '');
+  const count = Number(digits);
+  return /^\d+$/.test(digits) && Number.isSafeInteger(count) ? count : null;
+}
+
 /** A list: JSON, or separated by `|`, `;` or commas. */
 export function wordsOf(text: string): string[] {
   if (text.startsWith('[')) {
@@ -33,7 +40,7 @@ function wordOf(item: unknown): string {
   return String(item).trim();
 }
 
-const EARLIEST_MS = Date.UTC(1970, 0, 2);
+export const EARLIEST_MS = Date.UTC(1970, 0, 2);
 const LATEST_MS = Date.UTC(10_000, 0, 1);
 
 /**

@@ -6,7 +6,9 @@
  * Bounds: one import at a time per process, `chunkRows` rows per transaction; `import.ts` bounds the file.
  */
 import { randomUUID } from 'node:crypto';
+import { HOUR_MS } from '#common/durations.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
+import { BranchSilent } from './branch-rows.ts';
 import { checkImport } from './check-import.ts';
 import { CsvFault } from './csv-records.ts';
 import { type ImportRow, importColumns } from './import.ts';
@@ -18,6 +20,9 @@ const lookMs = 2_000;
 const unfinishedDays = 7;
 const finishedDays = 90;
 const expiredMax = 5;
+/** While Branch gives no answers: the pause between attempts, and the time after which the dry run fails. */
+const silenceSeconds = 30;
+const silenceMsMax = HOUR_MS;
 
 const ownFault = 'The file could not be read because of a fault of this service; its log says more.';
 
@@ -29,6 +34,7 @@ const take = `
                 ORDER BY updated_at LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING ${importColumns}`;
 const giveBack = 'UPDATE imports SET worker = NULL, worker_until = NULL WHERE id = $1 AND worker = $2';
+const hold = `UPDATE imports SET worker = NULL, worker_until = now() + make_interval(secs => ${silenceSeconds}) WHERE id = $1 AND worker = $2`;
 const expire = `
   DELETE FROM imports WHERE id IN (
     SELECT id FROM imports WHERE updated_at < now() - make_interval(days => ${unfinishedDays})
@@ -43,6 +49,7 @@ export class ImportWorker {
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
   #isStopped = false;
+  readonly #stopping = new AbortController();
 
   constructor(parts: ImportWorkerParts) {
     this.#parts = parts;
@@ -55,6 +62,7 @@ export class ImportWorker {
 
   async stop(): Promise<void> {
     this.#isStopped = true;
+    this.#stopping.abort();
     clearInterval(this.#timer);
     await this.#running;
   }
@@ -86,22 +94,37 @@ export class ImportWorker {
     const { db, deliverChanges } = this.#parts;
     const [row] = await db.query<ImportRow>(take, [this.#worker, id], 'take_import');
     if (!row) return false;
-    const run = new ImportRun(this.#parts, this.#worker, isStopped, row);
+    const run = new ImportRun(this.#parts, this.#worker, { isStopped, signal: this.#stopping.signal }, row);
     try {
       if (row.state === 'checking') await checkImport(run);
       else if (row.state === 'importing') await createImported(run);
       else await removeImported(run, deliverChanges);
     } catch (error) {
       if (error instanceof NotOurs) return true;
+      if (error instanceof BranchSilent && !this.#isStopped) return this.#endureSilence(run, error);
       // A dry run that fails for a fault of our own would fail again; other work is held until the lease ends.
       const problem = error instanceof CsvFault ? error.message.slice(0, 2_000).replaceAll('\0', '') : ownFault;
-      if (error instanceof CsvFault || (row.state === 'checking' && !(error instanceof PostgresUnavailable)))
+      if (error instanceof CsvFault || (row.state === 'checking' && !isPassing(error)))
         await run.chunk(async () => ({ state: 'failed', problem }));
-      else if (error instanceof PostgresUnavailable)
-        await db.execute(giveBack, [row.id, this.#worker]).catch(() => undefined);
-      if (!(error instanceof CsvFault)) throw error;
+      else if (isPassing(error)) await db.execute(giveBack, [row.id, this.#worker]).catch(() => undefined);
+      if (!(error instanceof CsvFault || error instanceof BranchSilent)) throw error;
     }
     if (this.#isStopped || !isStopped()) await db.execute(giveBack, [row.id, this.#worker]);
     return true;
   }
+
+  /** Leaves the import for a while, or ends its dry run if that lasts. */
+  async #endureSilence(run: ImportRun, { message }: BranchSilent): Promise<true> {
+    const { id, updated_at } = run.row;
+    if (run.nowMs - updated_at.getTime() < silenceMsMax) await this.#parts.db.execute(hold, [id, this.#worker]);
+    else {
+      const problem = `Branch has described no link for an hour: ${message}. Begin a new import later.`;
+      await run.chunk(async () => ({ state: 'failed', problem }));
+    }
+    return true;
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof PostgresUnavailable || error instanceof BranchSilent;
 }

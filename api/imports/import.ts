@@ -33,6 +33,19 @@ export interface ImportOptions {
   readonly hosts: readonly string[];
   readonly columns: ColumnChoice;
   readonly upgrade_http: boolean;
+  /** The file lists links, and Branch's API says what they are. Absent in imports from before that existed. */
+  readonly reads_branch?: boolean;
+}
+
+/** Associated data of the encryption of a Branch key. */
+export function branchKeyContext(id: string): string {
+  return `branch key of ${id}`;
+}
+
+/** Rows that Branch did not answer about in each of so many rounds, while it answered about others. */
+export interface UnansweredRows {
+  readonly rows: readonly number[];
+  readonly rounds: number;
 }
 
 export const importOutcomes = ['new', 'same', 'conflict', 'unsupported'] as const;
@@ -57,7 +70,7 @@ export interface ImportRow {
   readonly bytes_read: number;
   readonly lines_read: number;
   readonly rows_read: number;
-  readonly layout: (Layout & { readonly delimiter: Delimiter }) | null;
+  readonly layout: (Layout & { readonly delimiter: Delimiter; readonly unanswered?: UnansweredRows }) | null;
   readonly rows_done: number;
 }
 
@@ -73,9 +86,10 @@ export function importAnswer(row: ImportRow): object {
     app_id: row.app_id,
     source: row.source,
     ...row.options,
+    reads_branch: row.options.reads_branch === true,
     state: row.state,
     problem: row.problem,
-    columns_ignored: ignoredColumns(row.source, row.layout),
+    columns_ignored: ignoredColumns(row.source, row.layout, row.options.reads_branch),
     progress: {
       bytes: row.bytes,
       bytes_read: row.bytes_read,
@@ -108,6 +122,7 @@ export const importSchema = Type.Object(
     hosts: Type.Array(Type.String()),
     columns: columnsSchema,
     upgrade_http: Type.Boolean(),
+    reads_branch: Type.Boolean({ description: 'Whether the links are read from Branch’s API, with `branch_key`.' }),
     state: Type.Unsafe<ImportState>({ type: 'string', enum: [...importStates] }),
     problem: nullable(Type.String({ description: 'Why the file cannot be read, if the state is failed.' })),
     columns_ignored: Type.Array(Type.String(), {
@@ -156,6 +171,7 @@ export const importExample = {
   hosts: [],
   columns: { title: 'Name' },
   upgrade_http: true,
+  reads_branch: false,
   state: 'checked',
   problem: null,
   columns_ignored: ['Group'],

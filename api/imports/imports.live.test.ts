@@ -119,6 +119,37 @@ test.each(importSources)(
   (source) => importAll(source, 1_000),
 );
 
+test('a maximum of clicks is imported as what is left of it, and a link without clicks left has expired', async () => {
+  const app = await newApp();
+  const text = [
+    'code,destination,created_at,clicks,max_clicks,expired_url',
+    'some,https://e.example/1,2024-01-31,40,100,',
+    'last,https://e.example/2,2024-01-31,99,100,',
+    'none,https://e.example/3,2024-01-31,100,100,https://e.example/end',
+    'free,https://e.example/4,2024-01-31,7,,',
+    'odd,https://e.example/5,2024-01-31,7,many,',
+  ].join('\n');
+  const id = await uploaded(app, 'csv', text);
+  expect(await step(id, 'check')).toMatchObject({ rows: { new: 4, unsupported: 1 } });
+  await step(id, 'confirm');
+  const { data } = (await owner.call('GET', `/links?app_id=${app.id}`)).body;
+  const link = (code: string) => data.find(({ short_code }: { short_code: string }) => short_code === code);
+  const seen = async (code: string) => {
+    const explained = await owner.call('POST', `/links/${link(code).id}/explain`, {
+      user_agent: 'Mozilla/5.0 (X11; Linux)',
+    });
+    return [link(code).max_clicks, link(code).clicks_before, explained.body.location];
+  };
+  expect(link('some').click_limit).toEqual({ used: 0, held: 0, left: 60 });
+  expect([await seen('some'), await seen('last'), await seen('free')]).toEqual([
+    [60, 40, 'https://e.example/1'],
+    [1, 99, 'https://e.example/2'],
+    [null, 7, 'https://e.example/4'],
+  ]);
+  expect(await seen('none')).toEqual([null, 100, 'https://e.example/end']);
+  expect(link('none').expires_at).toBe('2024-01-31T00:00:00.000Z');
+});
+
 test('a dry run reports every row with its line, field and reason, page by page', async () => {
   const app = await newApp();
   const taken = (await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code: 'taken' })).body.id;
@@ -376,6 +407,19 @@ test('no import is visible or usable from outside of its organization, and viewe
   expect((await viewer.call('GET', `/imports?app_id=${app.id}`)).body.data).toHaveLength(1);
 });
 
+test('an organization has ten unfinished imports at most, also if many are created at once', async () => {
+  const member = await api.member();
+  const { body: app } = await member.call('POST', '/apps', { name: 'Many imports' });
+  const made = await Promise.all(
+    Array.from({ length: 30 }, () => member.call('POST', '/imports', { app_id: app.id, source: 'csv' })),
+  );
+  expect(made.map(({ status }) => status).filter((status) => status === 201)).toHaveLength(10);
+  expect(made.find(({ status }) => status !== 201)).toMatchObject({
+    status: 400,
+    body: { error: { message: expect.stringContaining('10 unfinished imports') } },
+  });
+});
+
 test('unfinished imports are deleted after a week, and finished ones after 90 days', async () => {
   const app = await newApp();
   const ids: string[] = [];
@@ -397,12 +441,14 @@ test('unfinished imports are deleted after a week, and finished ones after 90 da
   expect(await linksOf(app)).toBe(2);
 });
 
-test('a file of 100,000 links is imported and taken back in minutes', {
+test('a file of 100,000 links is imported and taken back in minutes, also before autovacuum comes by', {
   timeout: 600_000,
   tags: ['slow'],
 }, async () => {
   const app = await newApp();
   const count = 100_000;
+  for (const table of ['links', 'link_codes', 'link_tags', 'import_rows', 'import_codes'])
+    await api.db.execute(`ALTER TABLE ${table} SET (autovacuum_enabled = off)`);
   const links = Array.from({ length: count }, (_, n) => exportedLink(n + 1));
   const bytes = Buffer.from(exportFile('dub', app.host, links));
   const id = await uploaded(app, 'dub', []);

@@ -41,6 +41,7 @@ test.each(importSources)('a row of %s keeps its code, destination, date, total a
   expect(link.created_at).toBe(exported.created.toISOString());
   expect(link.clicks_before).toBe(source === 'firebase' ? null : exported.clicks);
   const { fields } = link;
+  if (header.some((name) => /max.?visits|clicks.?limit/i.test(name))) expect(fields.max_clicks).toBe(15);
   expect(fields.android_url).toBe(source === 'firebase' ? undefined : exported.destination);
   expect(fields.fallback_url).toBe(exported.destination + (source === 'firebase' ? '&desktop=1' : ''));
   if (header.some((name) => /archived|deleted|banned/i.test(name))) expect(fields.archived).toBe(true);
@@ -114,7 +115,12 @@ test.each([
   ['a date that can be two', { ...good, created_at: '03/04/2024' }, 'created_at', 'bad_time'],
   ['a date in the future', { ...good, created_at: '2030-01-01' }, 'created_at', 'bad_time'],
   ['a password', { ...good, password: 'yes' }, 'password', 'password'],
-  ['a maximum of clicks', { ...good, max_clicks: '5' }, 'max_clicks', 'max_clicks'],
+  ['a maximum without the clicks so far', { ...good, max_clicks: '5' }, 'max_clicks', 'max_clicks'],
+  ['a maximum that is no number', { ...good, max_clicks: 'ten', clicks: '1' }, 'max_clicks', 'max_clicks'],
+  ['a maximum that is no whole number', { ...good, max_clicks: '2.5', clicks: '1' }, 'max_clicks', 'max_clicks'],
+  ['a maximum that can be two', { ...good, max_clicks: '1.000', clicks: '1' }, 'max_clicks', 'max_clicks'],
+  ['a maximum beside unreadable clicks', { ...good, max_clicks: '5', clicks: 'few' }, 'max_clicks', 'max_clicks'],
+  ['rules that the file only mentions', { ...good, hasRedirectRules: 'true' }, 'targeting', 'targeting'],
   ['a target by country', { ...good, geo: '{"DE":"https://de.example/"}' }, 'targeting', 'targeting'],
   ['a beginning in the future', { ...good, valid_since: '2030-01-01' }, 'starts_at', 'not_yet'],
   ['bytes that are no text', { ...good, title: 'a\ufffd' }, 'row', 'not_text'],
@@ -122,6 +128,45 @@ test.each([
 ])('%s is unsupported, and the report says which field', (_, row, field, reason) => {
   expect(read(row)).toMatchObject({ field, reason });
 });
+
+test.each([
+  ['5', '2', 3],
+  ['1,000', '999', 1],
+  ['5', '0', 5],
+  ['100.0', '4.0', 96],
+  ['0', '2', undefined],
+  ['', '2', undefined],
+  ['null', '2', undefined],
+  ['unlimited', '2', undefined],
+])('of a maximum of %s clicks with %s so far, the rest becomes the maximum here', (max_clicks, clicks, left) => {
+  const link = read({ ...good, max_clicks, clicks });
+  if (isFault(link)) throw new Error(link.message);
+  expect([link.fields.max_clicks, link.fields.expires_at]).toEqual([left, undefined]);
+  expect(link.clicks_before).toBe(Number(clicks));
+});
+
+test.each([
+  ['5', '5', '2024-01-31T09:30:00Z', '2024-01-31T09:30:00.000Z'],
+  ['5', '7', '2024-01-31T09:30:00Z', '2024-01-31T09:30:00.000Z'],
+  ['5', '7', '', '1970-01-02T00:00:00.000Z'],
+])(
+  'a maximum of %s clicks of which %s were used has expired when the link was created',
+  (max, clicks, made, expired) => {
+    const row = {
+      ...good,
+      max_clicks: max,
+      clicks,
+      created_at: made,
+      expires_at: '2030-01-01',
+      expired_url: 'https://e.example/end',
+    };
+    expect(read(row)).toMatchObject({
+      fields: { expires_at: expired, expired_url: 'https://e.example/end' },
+      clicks_before: Number(clicks),
+    });
+    expect(Object.keys((read(row) as { fields: object }).fields)).not.toContain('max_clicks');
+  },
+);
 
 test('an import can take over codes of other hosts, fold their case, and write https', () => {
   const row = { short_url: 'http://old.example/Été/A?x#y', destination: 'http://e.example/' };
@@ -171,4 +216,18 @@ test.each([
   ['firebase', ['Short link', 'b'], {}, 'columns.link'],
 ] as const)('a file of %s with the columns %s is refused with what is missing', (source, header, choice, message) => {
   expect(layoutOf(source, header, choice)).toContain(message);
+});
+
+test.each([
+  ['tags', String.raw`["a","\u0000"]`],
+  ['tags', String.raw`[{"name":"\ud800"}]`],
+  ['other_codes', String.raw`["go.example.com/a\ud800"]`],
+  ['other_codes', String.raw`["a\u0000"]`],
+])('%s whose JSON holds text that cannot be stored make the row unsupported: %s', (field, text) => {
+  expect(read({ code: 'abc', destination: 'https://example.com/', [field]: text })).toMatchObject({ field });
+});
+
+test('a list that is nested too deep is no reason to stop', () => {
+  const text = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
+  expect(read({ code: 'abc', destination: 'https://example.com/', tags: text })).toMatchObject({ field: 'tags[0]' });
 });

@@ -1,13 +1,17 @@
 /** Reads one row of a file as a link of the app, or says which field prevents it. Pure: what stands in stores is not looked at. */
 import { domainToASCII } from 'node:url';
 import { UTM_FIELDS } from '#common/campaign-fields.ts';
+import { storageFaults } from '#common/http/json.ts';
 import { bodyValidator } from '#common/http/validation.ts';
 import { type NewLink, newLinkBody, newLinkFaults, withDestination } from '#common/links/link-fields.ts';
 import { decodedCode, importedCodeFault, lowerCode } from '#common/links/short-code.ts';
 import { hostOf } from '#common/links/web-address.ts';
+import type { BranchLink } from './branch-answer.ts';
+import { clicksLeft } from './click-limit.ts';
 import { firebaseLink } from './firebase-link.ts';
+import type { ImportField } from './import-columns.ts';
 import { type CellOf, fault, type ImportedLink, isFault, type ReadOptions, type RowFault } from './import-row.ts';
-import { isYes, timeOf, wordsOf } from './import-values.ts';
+import { countOf, EARLIEST_MS, isYes, timeOf, wordsOf } from './import-values.ts';
 
 const TITLE_CHARACTERS_MAX = 300;
 const OTHER_CODES_MAX = 20;
@@ -16,35 +20,90 @@ const addresses: ReadonlySet<string> = new Set([
 ]);
 const checkLink = bodyValidator(newLinkBody);
 
+type Fields = Record<string, unknown>;
+
 export function readRow(cells: readonly string[], options: ReadOptions): ImportedLink | RowFault {
-  const { layout } = options;
-  const cell: CellOf = (field) => {
-    const text = cells[layout.columns[field] ?? -1]?.trim() ?? '';
-    return options.upgradesHttp && addresses.has(field) ? text.replace(/^http:\/\//i, 'https://') : text;
-  };
-  if (cells.some((text) => text.includes('\ufffd') || text.includes('\0')))
-    return fault('row', 'not_text', 'is not UTF-8, or contains NUL');
+  const cell = cellOf(cells, options);
+  const given = () =>
+    options.source === 'firebase' ? firebaseLink(cell, options.app) : plainLink(cell, cells, options);
+  return notText(cells) ?? readLink(cell, given, options);
+}
+
+/** The URL of a row's link at Branch. */
+export function branchUrl(cells: readonly string[], options: ReadOptions): URL | RowFault {
+  const cell = cellOf(cells, options);
+  const refused = notText(cells) ?? codesOf(cell, options);
+  if (isFault(refused)) return refused;
+  const text = cell('short_url').replace(/^(?:https?:)?\/\//i, '');
+  return URL.canParse(`https://${text}`)
+    ? new URL(`https://${text}`)
+    : fault('short_url', 'bad_code', 'is not the URL of a link');
+}
+
+/** A row whose link Branch has described. What it does not say is as in the file. */
+export function readBranchRow(
+  cells: readonly string[],
+  { fields, data }: BranchLink,
+  options: ReadOptions,
+): ImportedLink | RowFault {
+  const inFile = cellOf(cells, options);
+  const cell: CellOf = (field) => secured(field, fields[field] ?? '', options) || inFile(field);
+  const given = () => ({
+    path: cell('path') || '/',
+    ...{ ios_url: cell('ios_url'), android_url: cell('android_url'), fallback_url: cell('destination') },
+    data: Object.keys(data).length > 0 ? data : null,
+  });
+  return readLink(cell, given, options);
+}
+
+function cellOf(cells: readonly string[], options: ReadOptions): CellOf {
+  return (field) => secured(field, cells[options.layout.columns[field] ?? -1]?.trim() ?? '', options);
+}
+
+function secured(field: ImportField, text: string, { upgradesHttp }: ReadOptions): string {
+  return upgradesHttp && addresses.has(field) ? text.replace(/^http:\/\//i, 'https://') : text;
+}
+
+function notText(cells: readonly string[]): RowFault | null {
+  const isText = !cells.some((text) => text.includes('\ufffd') || text.includes('\0'));
+  return isText ? null : fault('row', 'not_text', 'is not UTF-8, or contains NUL');
+}
+
+function readLink(cell: CellOf, givenBy: () => Fields | RowFault, options: ReadOptions): ImportedLink | RowFault {
   const codes = codesOf(cell, options);
   if (isFault(codes)) return codes;
   const unsupported = unsupportedFeature(cell, options.nowMs);
   if (unsupported) return unsupported;
-  const given = options.source === 'firebase' ? firebaseLink(cell, options.app) : plainLink(cell, cells, options);
+  const given = givenBy();
   if (isFault(given)) return given;
   const dated = datesOf(cell, options.nowMs);
   if (isFault(dated)) return dated;
-  const body = { ...present(sharedFields(cell)), ...present(given), ...present({ expires_at: dated.expires_at }) };
+  const left = clicksLeft(cell);
+  if (left !== null && typeof left === 'object') return left;
+  const body = { ...present(sharedFields(cell)), ...present(given), ...present(endOf(dated, left)) };
+  const [unstorable] = storageFaults(body);
+  // Without the names of keys, which may be long.
+  if (unstorable) return fault(/^\w*/.exec(unstorable.field)?.[0] || 'row', 'invalid', unstorable.message);
   const refused = checkLink(body, newLinkFaults(body));
   const [first] = refused?.errors ?? [];
   if (first) return fault(first.field, 'invalid', first.message);
   // What the check above let pass.
   const { path = '/', ...fields } = withDestination(body as NewLink);
-  const clicks = Number(cell('clicks').replaceAll(/[\s,_]/g, ''));
   return {
     codes: codes.codes,
     fields: { ...fields, path },
     created_at: dated.created_at,
-    clicks_before: cell('clicks') !== '' && Number.isSafeInteger(clicks) && clicks >= 0 ? clicks : null,
+    clicks_before: countOf(cell('clicks')),
   };
+}
+
+/**
+ * When the link ends. A maximum here is at least one, so one that is used up becomes a link that has expired, which is answered in the same
+ * way: at its creation, so that reading the file again gives the same link.
+ */
+function endOf({ created_at, expires_at }: Dates, left: number | null): Fields {
+  if (left !== 0) return { expires_at, max_clicks: left };
+  return { expires_at: created_at ?? new Date(EARLIEST_MS).toISOString() };
 }
 
 function codesOf(cell: CellOf, { app, hosts }: ReadOptions): { readonly codes: string[] } | RowFault {
@@ -83,8 +142,6 @@ function partsOfUrl(text: string, field: string, host: string): [host: string, p
 function unsupportedFeature(cell: CellOf, nowMs: number): RowFault | null {
   if (cell('password') !== '' && isYes(cell('password')) !== false)
     return fault('password', 'password', 'links with a password cannot be imported');
-  if (Number(cell('max_clicks')) > 0)
-    return fault('max_clicks', 'max_clicks', 'links with a maximum of clicks cannot be imported');
   if (!/^(\{\s*\}|\[\s*\]|null|false|0)?$/i.test(cell('targeting')))
     return fault(
       'targeting',
@@ -96,10 +153,12 @@ function unsupportedFeature(cell: CellOf, nowMs: number): RowFault | null {
   return null;
 }
 
-function datesOf(
-  cell: CellOf,
-  nowMs: number,
-): { readonly created_at: string | null; readonly expires_at: string | null } | RowFault {
+interface Dates {
+  readonly created_at: string | null;
+  readonly expires_at: string | null;
+}
+
+function datesOf(cell: CellOf, nowMs: number): Dates | RowFault {
   const times: Partial<Record<'created_at' | 'expires_at', string>> = {};
   for (const field of ['created_at', 'expires_at'] as const) {
     if (cell(field) === '') continue;
@@ -110,8 +169,6 @@ function datesOf(
   }
   return { created_at: times.created_at ?? null, expires_at: times.expires_at ?? null };
 }
-
-type Fields = Record<string, unknown>;
 
 function sharedFields(cell: CellOf): Fields {
   const tags = [...new Set(wordsOf(cell('tags')))];

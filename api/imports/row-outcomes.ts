@@ -37,7 +37,8 @@ const holders = `
 const externalIds = `SELECT external_id, id FROM links
   WHERE organization_id = ANY ($1) AND app_id = $2 AND external_id = ANY ($3) AND deleted_at IS NULL`;
 const earlierRows = `SELECT line, codes, link FROM import_rows
-  WHERE organization_id = ANY ($1) AND import_id = $2 AND outcome = 'new' AND codes && $3::text[]`;
+  WHERE organization_id = ANY ($1) AND import_id = $2 AND number = ANY (ARRAY(
+        SELECT number FROM import_codes WHERE organization_id = ANY ($1) AND import_id = $2 AND code = ANY ($3)))`;
 
 interface Earlier {
   readonly line: number;

@@ -50,6 +50,7 @@ export function ImportForm({ onClose }: { readonly onClose: () => void }) {
   const [chosenHosts, setHosts] = useState<string | null>(null);
   const hosts = chosenHosts ?? usualHosts[source] ?? '';
   const [upgrades, setUpgrades] = useState(false);
+  const [branchKey, setBranchKey] = useState('');
   const chosenApp = app || (apps[0]?.id ?? '');
   const { begin, sent } = useUpload({
     app_id: chosenApp,
@@ -57,6 +58,7 @@ export function ImportForm({ onClose }: { readonly onClose: () => void }) {
     hosts: tagsOf(hosts),
     columns: Object.fromEntries(Object.entries(columns).filter(([, column]) => column !== '')),
     upgrade_http: upgrades,
+    ...(source === 'branch' && branchKey.trim() !== '' ? { branch_key: branchKey.trim() } : {}),
   });
   const choose = async (chosen: File | undefined) => {
     setFile(chosen ?? null);
@@ -75,13 +77,25 @@ export function ImportForm({ onClose }: { readonly onClose: () => void }) {
         }}
       >
         <div className="fields">
-          {begin.isError && !faults.has('hosts[0]') ? <Failure error={begin.error} /> : null}
+          {begin.isError && !faults.has('hosts[0]') && !faults.has('branch_key') ? (
+            <Failure error={begin.error} />
+          ) : null}
           <Choice
             label={t('imports.from')}
             value={source}
             options={sources.map((one) => [one, named('imports.source', one)] as const)}
             onChange={setSource}
           />
+          {source === 'branch' ? (
+            <Field
+              label={t('imports.branch_key')}
+              value={branchKey}
+              onChange={setBranchKey}
+              fault={faults.get('branch_key')}
+              placeholder="key_live_…"
+              hint={t('imports.branch_key_hint')}
+            />
+          ) : null}
           <label>
             {t('imports.file')}
             <input

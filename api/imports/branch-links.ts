@@ -1,0 +1,151 @@
+/**
+ * Asks Branch what its links are: GET /v1/url, with the key of the app there. The server is the operator's setting, and the
+ * request is judged and bounded as every outbound one (common/outbound-request.ts). Branch allows 100,000 such requests in an
+ * hour, so at most `perSecond` begin in a second, `parallelMax` at a time.
+ */
+import { type Resolve, resolveWith } from '#common/host-addresses.ts';
+import { isObject, objectIn } from '#common/json-object.ts';
+import { outboundRequest } from '#common/outbound-request.ts';
+import type { Config } from '#common/process/settings.ts';
+import { ReachableAddresses } from '#common/reachable-addresses.ts';
+import { sleep, systemTime, type Time } from '#common/time.ts';
+import { type BranchLink, branchLink } from './branch-answer.ts';
+
+const perSecond = 25;
+const parallelMax = 8;
+const requestMs = 5_000;
+const answerBytesMax = 65_536;
+/** Of one link, with waits between them. */
+const triesMax = 4;
+const firstWaitMs = 1_000;
+const waitMsMax = 10_000;
+/** For all links of a question, so that the import is still this process's afterwards. */
+const questionMs = 30_000;
+const messageCharactersMax = 200;
+
+export type BranchAnswer =
+  | { readonly kind: 'link'; readonly link: BranchLink }
+  /** Asking again would change nothing. */
+  | { readonly kind: 'refused'; readonly message: string }
+  /** Not within the time, or the work was stopped. */
+  | { readonly kind: 'unanswered'; readonly message: string };
+
+interface BranchQuestion {
+  readonly key: string;
+  /** Null: not asked about. */
+  readonly urls: readonly (URL | null)[];
+  readonly signal: AbortSignal;
+}
+
+interface BranchLinksParts {
+  /** Of Branch's API, without a path. */
+  readonly url: string;
+  readonly resolve: Resolve;
+  readonly reachable: ReachableAddresses;
+  readonly time: Time;
+}
+
+export class BranchLinks {
+  readonly #parts: BranchLinksParts;
+  #nextAt = 0;
+
+  constructor(parts: BranchLinksParts) {
+    this.#parts = parts;
+  }
+
+  /** The answer about each URL; null where none is given, or none was asked for. Never rejects. */
+  async ask({ key, urls, signal }: BranchQuestion): Promise<(BranchAnswer | null)[]> {
+    const endsAt = this.#parts.time.elapsed() + questionMs;
+    const answers: (BranchAnswer | null)[] = urls.map(() => null);
+    const waiting = [...urls.entries()].reverse();
+    // Once one stays unanswered, later ones are not asked: only those before it are stored.
+    let isOver = false;
+    const work = async () => {
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+        const [at, url] = next;
+        if (url === null || isOver) continue;
+        const answer = await this.#askUntil(endsAt, key, url, signal);
+        answers[at] = answer;
+        isOver ||= answer.kind === 'unanswered';
+      }
+    };
+    await Promise.all(Array.from({ length: parallelMax }, work));
+    return answers;
+  }
+
+  async #askUntil(endsAt: number, key: string, url: URL, signal: AbortSignal): Promise<BranchAnswer> {
+    const { time } = this.#parts;
+    let message = 'the work was stopped';
+    for (let tries = 1; !signal.aborted; tries++) {
+      await this.#turn();
+      const asked = await this.#askOnce(key, url, signal);
+      if (asked.kind !== 'again') return asked;
+      ({ message } = asked);
+      const waitMs = Math.min(asked.waitMs ?? firstWaitMs * 2 ** (tries - 1), waitMsMax);
+      if (tries === triesMax || time.elapsed() + waitMs + requestMs > endsAt) break;
+      await sleep(time, waitMs);
+    }
+    return { kind: 'unanswered', message };
+  }
+
+  /** Waits for this request's place in the second. */
+  async #turn(): Promise<void> {
+    const { time } = this.#parts;
+    const nowMs = time.elapsed();
+    const at = Math.max(this.#nextAt, nowMs);
+    this.#nextAt = at + 1_000 / perSecond;
+    if (at > nowMs) await sleep(time, at - nowMs);
+  }
+
+  async #askOnce(
+    key: string,
+    url: URL,
+    signal: AbortSignal,
+  ): Promise<
+    | Exclude<BranchAnswer, { kind: 'unanswered' }>
+    | { readonly kind: 'again'; readonly message: string; readonly waitMs?: number }
+  > {
+    const { url: base, resolve, reachable } = this.#parts;
+    const query = new URLSearchParams({ url: url.href, branch_key: key });
+    const headers = { accept: 'application/json', 'user-agent': 'signpost-import/1' };
+    const outcome = await outboundRequest(
+      { method: 'GET', url: `${base}/v1/url?${query}`, headers, answerBytesMax, signal },
+      { resolve, reachable, timeLimitMs: requestMs },
+    );
+    if (outcome.kind !== 'answered')
+      return { kind: 'again', message: outcome.kind === 'failed' ? outcome.reason : 'stopped' };
+    const { status } = outcome;
+    const answer = objectIn(outcome.body.toString());
+    if (status === 200) {
+      if (outcome.body.byteLength >= answerBytesMax) return { kind: 'refused', message: 'its answer is too long' };
+      if (!outcome.isWhole) return { kind: 'again', message: 'its answer was cut off' };
+      const link = branchLink(answer, url);
+      return link === null ? { kind: 'refused', message: 'its answer describes no link' } : { kind: 'link', link };
+    }
+    if (status === 429 || status === 408 || status >= 500) {
+      const seconds = Number(outcome.headers['retry-after']);
+      return { kind: 'again', message: `HTTP ${status}`, ...(seconds >= 0 ? { waitMs: seconds * 1_000 } : {}) };
+    }
+    return { kind: 'refused', message: `HTTP ${status}${problemIn(answer, key)}` };
+  }
+}
+
+/** What Branch says is wrong, without the key. */
+function problemIn({ error }: Record<string, unknown>, key: string): string {
+  const said = isObject(error) ? error['message'] : error;
+  if (typeof said !== 'string' || said === '') return '';
+  const problem = /"message":"([^"]*)"/.exec(said)?.[1] ?? said;
+  const text = problem.replaceAll(key, '…').replaceAll('\0', '').toWellFormed();
+  return `: ${[...text].slice(0, messageCharactersMax).join('')}`;
+}
+
+export function branchLinksWith(
+  config: Pick<Config, 'BRANCH_API_URL' | 'DNS_SERVERS' | 'WEBHOOK_ALLOWED_NETWORKS'>,
+): BranchLinks {
+  return new BranchLinks({
+    url: config.BRANCH_API_URL,
+    resolve: resolveWith(config.DNS_SERVERS),
+    reachable: new ReachableAddresses(config.WEBHOOK_ALLOWED_NETWORKS),
+    time: systemTime,
+  });
+}
