@@ -86,6 +86,11 @@ export async function withEndpoint<T>(
   return deps.tenancy.within(tenantOf(caller, [endpoint.organization_id]), (tenant) => work(tenant, endpoint));
 }
 
+/** For the audit log, of a request whose body and answer do not name the endpoint. */
+export function changeOf({ id, organization_id }: Pick<EndpointRow, 'id' | 'organization_id'>) {
+  return { organization_id, target_id: id };
+}
+
 const time = Type.String({ format: 'date-time' });
 export const eventsSchema = Type.Array(
   Type.Unsafe<WebhookEventType>({ type: 'string', enum: [...webhookEventTypes] }),

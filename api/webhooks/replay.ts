@@ -1,25 +1,35 @@
 import { type Static, Type } from 'typebox';
 import { route } from '#api/route.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { invalid, notFound } from '#common/http/rejection.ts';
 import { isStorableTime } from '#common/storable-time.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
-import { endpointParams, withEndpoint } from './endpoint.ts';
+import { changeOf, type EndpointRow, endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
 
 /** Messages of one call. */
 const REPLAYED_MAX = 10_000;
+/** For which a delivered message is left out of further time ranges. */
+const SETTLE_MS = HOUR_MS;
 
-export const replayLimit = `At most ${REPLAYED_MAX} in one call: while has_more is true, call again.`;
+export const replayLimit = `At most ${REPLAYED_MAX} in one call: while has_more is true, call again with the same range. A message that was delivered is sent again at most once an hour, so a repeated request repeats nothing.`;
 
 const again = `
-  UPDATE webhook_messages SET status = 'pending', tries = 0, lease = NULL, due_at = $3
+  UPDATE webhook_messages SET status = 'pending', tries = 0, lease = NULL, due_at = $3, replayed_at = $3
    WHERE organization_id = ANY ($1) AND endpoint_id = $2`;
-const one = `${again} AND id = $4 RETURNING id`;
-/** A message that waits is in its turn already. */
-const many = `${again} AND id IN (
+/** One that is under way is delivered already. */
+const one = `
+  WITH found AS (
+    SELECT id, lease IS NOT NULL AND due_at > $3 AS is_under_way FROM webhook_messages
+     WHERE organization_id = ANY ($1) AND endpoint_id = $2 AND id = $4 FOR UPDATE
+  ), replayed AS (${again} AND id IN (SELECT id FROM found WHERE NOT is_under_way))
+  SELECT id FROM found`;
+/** A message that waits is in its turn already. The array keeps the planner from pairing each message with each. */
+const many = `${again} AND id = ANY (ARRAY(
   SELECT id FROM webhook_messages WHERE organization_id = ANY ($1) AND endpoint_id = $2 AND created_at >= $4 AND created_at < $5
      AND status <> 'pending' AND ($6::text IS NULL OR status = $6)
-   ORDER BY created_at LIMIT ${REPLAYED_MAX} FOR UPDATE) RETURNING id`;
+     AND (status = 'failed' OR replayed_at IS NULL OR replayed_at <= $7)
+   ORDER BY created_at LIMIT ${REPLAYED_MAX} FOR UPDATE)) RETURNING id`;
 
 /** Of webhooks and of postbacks. */
 export const replayBody = Type.Object(
@@ -55,19 +65,21 @@ export const replayWebhook = route({
   bodyExample: replayExample,
   answers: replayAnswers,
   handle: (deps, { caller, params, body }) =>
-    withEndpoint(deps, caller, params.webhook_id, false, (tenant) =>
-      replayMessages(tenant, params.webhook_id, body, deps.clock()),
+    withEndpoint(deps, caller, params.webhook_id, false, (tenant, endpoint) =>
+      replayMessages(tenant, endpoint, body, deps.clock()),
     ),
 });
 
 /** Sends messages of an endpoint again; the caller may change it. */
 export async function replayMessages(
   tenant: TenantQueries,
-  endpointId: string,
+  endpoint: Pick<EndpointRow, 'id' | 'organization_id'>,
   { message_id, from, to, status }: Static<typeof replayBody>,
   nowMs: number,
 ) {
   const now = new Date(nowMs);
+  const endpointId = endpoint.id;
+  const changed = changeOf(endpoint);
   if ((message_id === undefined) === (from === undefined)) {
     return invalid('body', 'must have either message_id or from');
   }
@@ -75,12 +87,17 @@ export async function replayMessages(
     const found = await tenant.query(one, [endpointId, now, message_id]);
     return found.length === 0
       ? notFound(`There is no message such as ${messageExample.id} with this id here.`)
-      : { status: 202 as const, body: { replayed: 1, has_more: false } };
+      : { status: 202 as const, body: { replayed: 1, has_more: false }, changed };
   }
   for (const [name, time] of Object.entries({ from, to })) {
     if (time !== undefined && !isStorableTime(time)) return invalid(name, 'is out of range');
   }
-  const range = [new Date(from ?? 0), to === undefined ? now : new Date(to), status ?? null];
+  const range = [
+    new Date(from ?? 0),
+    to === undefined ? now : new Date(to),
+    status ?? null,
+    new Date(nowMs - SETTLE_MS),
+  ];
   const rows = await tenant.query(many, [endpointId, now, ...range]);
-  return { status: 202 as const, body: { replayed: rows.length, has_more: rows.length === REPLAYED_MAX } };
+  return { status: 202 as const, body: { replayed: rows.length, has_more: rows.length === REPLAYED_MAX }, changed };
 }

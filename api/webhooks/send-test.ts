@@ -3,7 +3,7 @@ import { route } from '#api/route.ts';
 import { invalid } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { TEST_EVENT } from '#common/webhooks/webhook-events.ts';
-import { endpointParams, withEndpoint } from './endpoint.ts';
+import { changeOf, endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
 
 const insertion = `
@@ -32,7 +32,8 @@ export const testWebhook = route({
   handle: (deps, { caller, params }) =>
     withEndpoint(deps, caller, params.webhook_id, false, async (tenant, endpoint) => {
       if (endpoint.disabled_at !== null) return invalid('id', 'the webhook is disabled: enable it first');
-      return { status: 202, body: { message_id: await testMessage(tenant, endpoint.id, deps.clock()) } };
+      const message_id = await testMessage(tenant, endpoint.id, deps.clock());
+      return { status: 202, body: { message_id }, changed: changeOf(endpoint) };
     }),
 });
 

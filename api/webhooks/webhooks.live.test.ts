@@ -256,11 +256,10 @@ test('messages are replayed by id and by time range, with their old ids; those t
   for (let n = 0; n < 4; n++) ids.push((await owner.call('POST', `/webhooks/${endpoint.id}/test`)).body.message_id);
   const [first = '', second = '', third = '', fourth = ''] = ids;
   const set = (id: string, status: string, hour: number) =>
-    api.db.execute('UPDATE webhook_messages SET status = $2, tries = 3, created_at = $3 WHERE id = $1', [
-      id,
-      status,
-      `2026-01-15T0${hour}:00:00Z`,
-    ]);
+    api.db.execute(
+      'UPDATE webhook_messages SET status = $2, tries = 3, created_at = $3, replayed_at = NULL WHERE id = $1',
+      [id, status, `2026-01-15T0${hour}:00:00Z`],
+    );
   const reset = async () => {
     for (const [n, status] of ['failed', 'delivered', 'pending', 'failed'].entries())
       await set(ids[n] ?? '', status, n + 1);
@@ -284,6 +283,76 @@ test('messages are replayed by id and by time range, with their old ids; those t
   const another = await newWebhook();
   const foreign = await owner.call('POST', `/webhooks/${another.id}/replay`, { message_id: first });
   expect(foreign.status).toBe(404);
+});
+
+test('a repeated replay of a time range sends nothing twice, and goes on where it stopped', async () => {
+  const endpoint = await newWebhook({ events: ['endpoint.disabled'] });
+  await api.db.execute(
+    `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, status, created_at)
+     SELECT 'msg_range' || n, $1, $2, 'endpoint.test', now(), '{}', 'delivered', timestamptz '2026-01-15T00:00:00Z' + n * interval '1 second'
+       FROM generate_series(1, 10005) AS n`,
+    [endpoint.id, owner.organization_id],
+  );
+  await api.db.execute('ALTER TABLE webhook_messages SET (autovacuum_enabled = off)');
+  const range = { from: '2026-01-15T00:00:00Z', to: '2026-01-16T00:00:00Z' };
+  const replay = async () => (await owner.call('POST', `/webhooks/${endpoint.id}/replay`, range)).body;
+  const end = (status: string) =>
+    api.db.execute(`UPDATE webhook_messages SET status = $2 WHERE endpoint_id = $1 AND status = 'pending'`, [
+      endpoint.id,
+      status,
+    ]);
+  expect(await replay()).toEqual({ replayed: 10_000, has_more: true });
+  // Delivered before the caller asks for the rest.
+  await end('delivered');
+  expect(await replay()).toEqual({ replayed: 5, has_more: false });
+  await end('failed');
+  expect(await replay()).toEqual({ replayed: 5, has_more: false });
+  await end('delivered');
+  expect(await replay()).toEqual({ replayed: 0, has_more: false });
+  await api.db.execute(
+    `UPDATE webhook_messages SET replayed_at = replayed_at - interval '1 hour' WHERE endpoint_id = $1 AND id <= 'msg_range100'`,
+    [endpoint.id],
+  );
+  expect((await replay()).replayed).toBe(3);
+});
+
+test('a message that is under way is not sent a second time beside it', async () => {
+  const endpoint = await newWebhook({ events: ['endpoint.disabled'] });
+  const { message_id } = (await owner.call('POST', `/webhooks/${endpoint.id}/test`)).body;
+  const claim = (due: string) =>
+    api.db.execute(`UPDATE webhook_messages SET lease = 'worker', due_at = now() + $2::interval WHERE id = $1`, [
+      message_id,
+      due,
+    ]);
+  const lease = async () => {
+    const reply = await owner.call('POST', `/webhooks/${endpoint.id}/replay`, { message_id });
+    const [row] = await api.db.query<{ lease: string | null }>('SELECT lease FROM webhook_messages WHERE id = $1', [
+      message_id,
+    ]);
+    return [reply.status, row?.lease];
+  };
+  await claim('1 minute');
+  expect(await lease()).toEqual([202, 'worker']);
+  await claim('-1 second');
+  expect(await lease()).toEqual([202, null]);
+});
+
+test('the audit log names the webhook or postback of a test and a replay', async () => {
+  const webhook = await newWebhook({ events: ['endpoint.disabled'] });
+  const postback = await make('/postbacks', {
+    url: 'https://network.example/{event_id}',
+    events: ['install.attributed'],
+  });
+  for (const path of [`/webhooks/${webhook.id}`, `/postbacks/${postback.id}`]) {
+    await owner.call('POST', `${path}/test`);
+    await owner.call('POST', `${path}/replay`, { from: '2026-01-01T00:00:00Z' });
+  }
+  const targets = async (action: string) =>
+    (await owner.call('GET', `/audit-log?action=${action}&limit=1`)).body.data.map(
+      (entry: { target_id: string }) => entry.target_id,
+    );
+  expect([await targets('testWebhook'), await targets('replayWebhook')]).toEqual([[webhook.id], [webhook.id]]);
+  expect([await targets('testPostback'), await targets('replayPostback')]).toEqual([[postback.id], [postback.id]]);
 });
 
 test('attempts are listed newest first, and for one message', async () => {

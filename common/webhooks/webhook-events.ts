@@ -3,6 +3,7 @@ import { type TSchema, Type } from 'typebox';
 import { linkExample, linkSchema } from '#common/links/link.ts';
 import type { NoMatchReason } from '#common/match/rules.ts';
 import { outboundFailures } from '#common/outbound-request.ts';
+import { auditPayload, auditPayloadExample, importPayload, importPayloadExample } from './job-payloads.ts';
 import {
   clicksExample,
   clicksPayload,
@@ -78,6 +79,17 @@ export const webhookEvents = {
       'An app asked which link it was installed from, and there were clicks, but none that is certain or likely enough.',
     data: matchPayload,
     example: matchExample,
+  },
+  'import.finished': {
+    about: 'An import of links ended: its links exist, were taken back, or its file cannot be read.',
+    data: importPayload,
+    example: importPayloadExample,
+  },
+  'audit.failed': {
+    about:
+      'The hourly audit found that figures do not match their records. Sent when a failure begins, and not again while the following hours have it too.',
+    data: auditPayload,
+    example: auditPayloadExample,
   },
   'endpoint.disabled': {
     about: 'Another webhook endpoint of the organization was disabled, because its deliveries failed.',

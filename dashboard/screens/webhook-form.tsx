@@ -24,6 +24,8 @@ const eventTypes = [
   'event.recorded',
   'conversion.recorded',
   'match.refused',
+  'import.finished',
+  'audit.failed',
   'endpoint.disabled',
 ] as const satisfies readonly EventType[];
 

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { route } from '#api/route.ts';
+import { changeOf } from '#api/webhooks/endpoint.ts';
 import { messageExample } from '#api/webhooks/message.ts';
 import { testMessage } from '#api/webhooks/send-test.ts';
 import { invalid } from '#common/http/rejection.ts';
@@ -24,8 +25,9 @@ export const testPostback = route({
     },
   },
   handle: (deps, { caller, params }) =>
-    withPostback(deps, caller, params.postback_id, false, async (tenant, { id, disabled_at }) => {
-      if (disabled_at !== null) return invalid('id', 'the postback is disabled: enable it first');
-      return { status: 202, body: { message_id: await testMessage(tenant, id, deps.clock()) } };
+    withPostback(deps, caller, params.postback_id, false, async (tenant, postback) => {
+      if (postback.disabled_at !== null) return invalid('id', 'the postback is disabled: enable it first');
+      const message_id = await testMessage(tenant, postback.id, deps.clock());
+      return { status: 202, body: { message_id }, changed: changeOf(postback) };
     }),
 });

@@ -1,0 +1,65 @@
+/** Payloads of work that the service does by itself or for a caller, as triggers write them (pg-migrations). */
+import { Type } from 'typebox';
+import { nullable } from '#common/links/link-fields.ts';
+
+const time = Type.String({ format: 'date-time' });
+
+function counts(names: string) {
+  return Type.Object(Object.fromEntries(names.split(' ').map((name) => [name, Type.Integer()])));
+}
+
+export const importPayload = Type.Object(
+  {
+    id: Type.String(),
+    app_id: Type.String(),
+    source: Type.String(),
+    state: Type.Unsafe<string>({
+      type: 'string',
+      enum: ['imported', 'undone', 'failed'],
+      description: 'imported: its links exist; undone: they were taken back; failed: the file cannot be read.',
+    }),
+    problem: nullable(Type.String({ description: 'Why the file cannot be read.' })),
+    rows: counts('new same conflict unsupported'),
+    results: counts('created taken removed kept'),
+    created_by: Type.String({ description: 'A user or a server key.' }),
+    created_at: time,
+  },
+  { title: 'WebhookImport' },
+);
+
+export const importPayloadExample = {
+  id: 'imp_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  app_id: 'app_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  source: 'bitly',
+  state: 'imported',
+  problem: null,
+  rows: { new: 980, same: 0, conflict: 3, unsupported: 17 },
+  results: { created: 980, taken: 0, removed: 0, kept: 0 },
+  created_by: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3',
+  created_at: '2026-01-15T09:28:00.000Z',
+};
+
+const auditFaults = ['lost', 'duplicated', 'rollup_difference'] as const;
+type AuditFaultName = (typeof auditFaults)[number];
+
+export const auditPayload = Type.Object(
+  {
+    hour: Type.String({ format: 'date-time', description: 'The beginning of the hour that was audited.' }),
+    fault: Type.Unsafe<AuditFaultName>({
+      type: 'string',
+      enum: [...auditFaults],
+      description:
+        'lost: clicks are missing between others; duplicated: records are stored twice; rollup_difference: figures differ from what their records add up to.',
+    }),
+    app_id: nullable(Type.String({ description: 'Whose figures are wrong; null for lost clicks, which name no app.' })),
+    count: nullable(Type.Integer({ description: 'Records or figures of that app; null for lost clicks.' })),
+  },
+  { title: 'WebhookAudit' },
+);
+
+export const auditPayloadExample = {
+  hour: '2026-01-15T08:00:00.000Z',
+  fault: 'duplicated',
+  app_id: 'app_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  count: 2,
+};
