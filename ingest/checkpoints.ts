@@ -9,12 +9,6 @@ import type { RecordKind } from '#common/log/record.ts';
  */
 export const marksReadDays = 30;
 
-/**
- * A partition beyond LOG_PARTITIONS keeps its owner this long after its last record: only the owner attributes its events to
- * installs that arrive later, and an app's attribution window is at most 90 days.
- */
-export const learningDays = 91;
-
 /** A lane within a given partition. */
 export type LaneName = { readonly producer_id: string } & Pick<Lane, 'kind'>;
 

@@ -14,6 +14,7 @@ import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import type { Tracing } from '#common/tracing/tracing.ts';
+import { type ActiveInstalls, activeInstallsOf } from './active-installs.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickAgents } from './attribution/click-agents.ts';
 import { ClickLookupServer } from './attribution/click-archive.ts';
@@ -85,6 +86,7 @@ export class Ingest {
   readonly #erasures: Erasures;
   readonly #apps: KnownApps;
   readonly #agents = new ClickAgents();
+  readonly #activeInstalls: ActiveInstalls;
 
   private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, id: string, name: ClaimedName) {
     const { config, failpoints, log, tracing } = options;
@@ -144,11 +146,14 @@ export class Ingest {
           mayRun: () => this.partitions.mayRun(),
         }),
       partitionsInLog: () => partitionsInLog(nats),
+      partitionsInStore: () => parts.store.partitions(),
       time: systemTime,
       log,
     });
     this.logRoom = this.#newLogRoom();
     this.chores = this.#newChores();
+    const isFirst = () => this.partitions.of(0)?.state === 'running';
+    this.#activeInstalls = activeInstallsOf(config.CLICKHOUSE_URL, postgres, isFirst, log);
   }
 
   #newLateEvents(installs: InstallLookup): LateEvents {
@@ -246,6 +251,7 @@ export class Ingest {
     this.#name.start();
     this.partitions.start();
     this.chores.start();
+    this.#activeInstalls.start();
     this.logRoom.start();
     this.#ends.push(
       () => this.chores.stop(),
@@ -255,6 +261,7 @@ export class Ingest {
 
   async stop(): Promise<void> {
     for (const end of this.#ends) end();
+    await this.#activeInstalls.stop();
     await this.partitions.stop();
     await this.#name.stop();
     await this.redis?.close();

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { timeout: 60_000, interval: 250 };
 let way: PipelineHarness;
 beforeAll(async () => {
   way = await PipelineHarness.start({ hasCluster: true });

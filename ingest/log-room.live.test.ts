@@ -127,6 +127,20 @@ test("the oldest stored records are purged first, even behind those of a partiti
   expect(left.length).toBeGreaterThan(taken / 8);
 });
 
+test('a log that was full while ingest was behind keeps what fits once ingest has caught up', async () => {
+  const taken = await fillLog();
+  partitions = [
+    { partition: 0, committedSequence: 1 },
+    { partition: 1, committedSequence: 2 },
+    // Has no messages, so that its purges free nothing.
+    { partition: 2, committedSequence: taken },
+  ];
+  await expect.poll(() => room.counters.purges, patience).toBeGreaterThanOrEqual(4);
+  partitions = [0, 1, 2].map((partition) => ({ partition, committedSequence: taken }));
+  await expect.poll(async () => (await logFill(nats))?.bytes, patience).toBeLessThan(bytesMax * 0.75);
+  expect((await logFill(nats))?.bytes).toBeGreaterThan(bytesMax * 0.6);
+});
+
 test('sequences of a deleted stream purge nothing of its replacement', async () => {
   room.stop();
   let elapsed = 0;

@@ -51,8 +51,11 @@ export class LogRoom {
   #trustedFrom = 0;
   /** The sequence up to which each partition was purged. */
   readonly #purged = new Map<number, number>();
-  /** Doubled while a purge frees too little: sequences are not spread evenly over the remaining messages. */
-  #stride = 1;
+  /**
+   * By partition: doubled while purges free too little, because sequences are not spread evenly over the remaining messages.
+   * Not for a partition that waits for commits: once they arrive, it would lose all of them at once.
+   */
+  readonly #strides = new Map<number, number>();
   #isFull = false;
 
   constructor(options: LogRoomOptions) {
@@ -98,6 +101,7 @@ export class LogRoom {
     if (isOther) {
       if (this.#fill !== undefined) this.#trustedFrom = now + distrustMs;
       this.#purged.clear();
+      this.#strides.clear();
     }
     this.#fill = fill;
     this.#tellWhenFull(fill);
@@ -108,10 +112,14 @@ export class LogRoom {
     const wantedBytes = Math.min(fill.bytes - fill.bytesMax * purgeTo, stepBytesMax);
     const share = wantedBytes / fill.bytes;
     let purged: number | undefined;
+    const stepped: number[] = [];
     for (const { partition, committedSequence } of this.#options.partitions()) {
       if (committedSequence === undefined || committedSequence > fill.lastSequence) continue;
       const from = Math.max(fill.firstSequence - 1, this.#purged.get(partition) ?? 0);
-      const upTo = Math.min(committedSequence, from + Math.ceil((fill.lastSequence - from) * share * this.#stride));
+      const stride = this.#strides.get(partition) ?? 1;
+      const step = Math.ceil((fill.lastSequence - from) * share * stride);
+      const upTo = Math.min(committedSequence, from + step);
+      if (upTo < from + step) this.#strides.delete(partition);
       if (upTo <= from || (await this.#isReplayWanted(partition))) continue;
       const count = await purgeLog(this.#options.nats, partition, upTo);
       if (count === undefined) return;
@@ -119,9 +127,15 @@ export class LogRoom {
       this.counters.purges++;
       this.counters.purged_messages += count;
       purged = (purged ?? 0) + count;
+      if (upTo === from + step) stepped.push(partition);
     }
     if (purged === undefined) return;
-    this.#stride = purged < (fill.messages * share) / 2 ? Math.min(strideMax, this.#stride * 2) : 1;
+    const isTooLittle = purged < (fill.messages * share) / 2;
+    for (const partition of stepped) {
+      const stride = this.#strides.get(partition) ?? 1;
+      if (isTooLittle) this.#strides.set(partition, Math.min(strideMax, stride * 2));
+      else this.#strides.delete(partition);
+    }
   }
 
   /** Also true while Postgres does not answer: what is purged can't be replayed any more. */

@@ -36,7 +36,7 @@ async function counted(app_id: string): Promise<number[]> {
   return [Number(row?.n), Number(row?.ids)];
 }
 
-const eventually = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000, interval: 50 });
+const eventually = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000, interval: 200 });
 
 testCostlyCases<FailpointName>(
   ['part_inserted', 'formed', 'after'],
@@ -56,7 +56,7 @@ testCostlyCases<FailpointName>(
       await some();
       return isDead();
     };
-    await expect.poll(someMore, { timeout: 60_000, interval: 100 }).toBe(true);
+    await expect.poll(someMore, { timeout: 60_000, interval: 200 }).toBe(true);
     await some();
     const next = way.ingest();
     await eventually(() => counted(app_id)).toEqual([sent, sent]);

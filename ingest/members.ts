@@ -27,9 +27,4 @@ export interface Members {
   announce(me: Member, seconds: number): Promise<IngestMembership>;
   leave(owner: string): Promise<void>;
   reportStrays(): Promise<void>;
-  /**
-   * Deletes the rows of a partition that has no mark and no batch any more.
-   * @returns whether it had neither.
-   */
-  retire(partition: number, owner: string): Promise<boolean>;
 }

@@ -5,7 +5,7 @@ import { PipelineHarness } from './testing/pipeline-harness.ts';
 
 let way: PipelineHarness;
 beforeAll(async () => {
-  way = await PipelineHarness.start();
+  way = await PipelineHarness.start({ hasOwnClickhouse: true });
 });
 afterAll(() => way.stop());
 afterEach(() => way.stopIngests());

@@ -8,8 +8,6 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { whenQuiet } from '#testing/busy-machine.ts';
 import { redisForTest, type TestServer } from '#testing/servers.ts';
 import type { Ingest } from './ingest.ts';
-import { PostgresCheckpoints } from './postgres-checkpoints.ts';
-import { PostgresMembers } from './postgres-members.ts';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
 const organization_id = newId('org', 1);
@@ -194,7 +192,7 @@ test('an event that is sent again while the number of partitions goes from 1 to 
   }
 });
 
-test('records in a partition beyond LOG_PARTITIONS are read, and the partition is given up once it is drained', {
+test('records in a partition beyond LOG_PARTITIONS are read', {
   tags: ['slow'],
   timeout: long,
 }, async () => {
@@ -206,32 +204,14 @@ test('records in a partition beyond LOG_PARTITIONS are read, and the partition i
   const ingest = await ingestHere('a', { LOG_PARTITIONS: '1' });
   await expect.poll(uncommitted, patience).toBe(0);
   expect(await stored()).toEqual({ rows: 300, ids: 300 });
-  const members = new PostgresMembers(db);
-  const owner = (await db.query<{ owner: string }>('SELECT owner FROM ingest.lease WHERE partition = 3'))[0]?.owner;
   await expect.poll(() => ingest.partitions.of(3)?.state, patience).toBe('running');
-  // While its marks count, a journal may still have the frames.
-  expect(await members.retire(3, owner ?? '')).toBe(false);
-  await db.execute("UPDATE ingest.mark SET updated_at = now() - interval '92 days' WHERE partition = 3");
-  expect(await members.retire(3, owner ?? '')).toBe(true);
-  const left = `SELECT partition FROM ingest.lease WHERE partition = 3 UNION SELECT partition FROM ingest.checkpoint WHERE partition = 3`;
-  expect(await db.query(left)).toEqual([]);
 });
 
 test(
-  'what an operator asked of a partition is done although it was given up, and a partition is not given up before it is done',
+  'what an operator asked of a partition that nothing else is known of is done',
   async () => {
-    // Of this one the log has nothing, so nothing else is a reason to own it.
-    const partition = 9;
-    const ask = `INSERT INTO ingest.revision (partition, replay_from) VALUES (${partition}, 0)
-      ON CONFLICT (partition) DO UPDATE SET done_at = NULL`;
+    await db.execute('INSERT INTO ingest.revision (partition, replay_from) VALUES (9, 0)');
     const isDone = async () => (await db.query('SELECT FROM ingest.revision WHERE done_at IS NULL')).length === 0;
-    const members = new PostgresMembers(db);
-    await new PostgresCheckpoints(db).acquire(partition, 'an ingest', 60);
-    await db.execute(ask);
-    expect(await members.retire(partition, 'an ingest')).toBe(false);
-    await db.execute('UPDATE ingest.revision SET done_at = now()');
-    expect(await members.retire(partition, 'an ingest')).toBe(true);
-    await db.execute(ask);
     await ingestHere('a', { LOG_PARTITIONS: '1' });
     await expect.poll(isDone, patience).toBe(true);
   },

@@ -5,6 +5,7 @@
  * Must stay true: a record in another partition than its id belongs to is decided only while this process owns all partitions,
  * each with everything reconciled that an earlier owner left behind; and none is released before such a batch is decided.
  */
+import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
 import type { IngestMembership, Members } from './members.ts';
@@ -21,13 +22,15 @@ export interface OwnedPartitionsOptions {
   readonly makeOwner: (partition: number) => PartitionOwner;
   /** Partitions that the log has messages of; null when it does not say. */
   readonly partitionsInLog: () => Promise<readonly number[] | null>;
+  /** Partitions that ever had an owner, according to ClickHouse. Throws ClickHouseFailure. */
+  readonly partitionsInStore: () => Promise<readonly number[]>;
   readonly time: Time;
   readonly log: (fields: object, line: string) => void;
 }
 
 const heartbeatMs = 500;
 const lookIntoLogMs = 5_000;
-const retireMs = 60_000;
+const lookIntoStoreMs = 60_000;
 const straysPollMs = 100;
 /** How long after a stray was seen here this process expects more, whatever Postgres says. */
 const straysHereMs = 60_000;
@@ -37,7 +40,8 @@ export class OwnedPartitions {
   readonly #owners = new Map<number, PartitionOwner>();
   #share: Share = { all: [], mode: 'shared', take: [], letGo: [] };
   #members = 0;
-  #inLog: readonly number[] | null = null;
+  #inLog: readonly number[] = [];
+  #inStore: readonly number[] = [];
   #straysHereUntil = 0;
   readonly #timers: Timer[] = [];
   #isStopped = false;
@@ -63,11 +67,12 @@ export class OwnedPartitions {
   start(): void {
     const { time } = this.#options;
     void this.#lookIntoLog();
+    void this.#lookIntoStore();
     this.#heartbeat();
     this.#timers.push(
       time.every(heartbeatMs, () => this.#heartbeat()),
       time.every(lookIntoLogMs, () => void this.#lookIntoLog()),
-      time.every(retireMs, () => void this.#retire()),
+      time.every(lookIntoStoreMs, () => void this.#lookIntoStore()),
     );
   }
 
@@ -128,7 +133,7 @@ export class OwnedPartitions {
     const membership = await members.announce({ owner, partitions }, leaseSeconds);
     if (this.#isStopped) return;
     const areStraysHere = time.elapsed() < this.#straysHereUntil || this.owners.some((one) => one.hasUndecidedStrays);
-    this.#apply(membership, shareOf(owner, membership, this.#inLog ?? [], areStraysHere));
+    this.#apply(membership, shareOf(owner, membership, [...this.#inLog, ...this.#inStore], areStraysHere));
   }
 
   #apply(membership: IngestMembership, share: Share): void {
@@ -155,20 +160,15 @@ export class OwnedPartitions {
   }
 
   async #lookIntoLog(): Promise<void> {
-    this.#inLog = await this.#options.partitionsInLog();
+    this.#inLog = (await this.#options.partitionsInLog()) ?? [];
   }
 
-  /** Gives up partitions beyond LOG_PARTITIONS that are drained: the log has nothing, no mark has moved for long, nothing is open. */
-  async #retire(): Promise<void> {
-    const { members, owner, partitions, log } = this.#options;
-    for (const [partition, one] of this.#owners) {
-      const isDrained = one.state === 'running' && one.isIdle && this.#inLog?.includes(partition) === false;
-      if (partition < partitions || this.#share.mode === 'one' || !isDrained) continue;
-      await this.#ifThere(async () => {
-        if (!(await members.retire(partition, owner))) return;
-        log({ partition }, 'the partition is drained and is given up');
-        await one.stop();
-      });
+  /** Postgres may have been restored to a time at which it did not know them. */
+  async #lookIntoStore(): Promise<void> {
+    try {
+      this.#inStore = await this.#options.partitionsInStore();
+    } catch (error) {
+      if (!(error instanceof ClickHouseFailure)) throw error;
     }
   }
 

@@ -75,7 +75,7 @@ test('when another ingest joins, partitions stay with their owners as far as sha
   ]);
 });
 
-test('a partition beyond LOG_PARTITIONS with anything in Postgres or the log is owned too', () => {
+test('a partition beyond LOG_PARTITIONS with anything in Postgres, the log or ClickHouse is owned too', () => {
   const membership = { members: [{ owner: 'a', partitions: 1 }], owned: [{ partition: 3, owner: null }] };
   const share = shareOf('a', { ...membership, areStraysRecent: false }, [2], false);
   expect(share.take).toEqual([0, 2, 3]);

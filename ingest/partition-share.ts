@@ -13,10 +13,10 @@ export interface Share {
 const nothing: Share = { all: [], mode: 'shared', take: [], letGo: [] };
 
 /**
- * Shares differ by one at most, also of the partitions that edges write to alone: those beyond LOG_PARTITIONS are kept for months,
- * and cost nothing. Partitions are released one at a time, so that the others keep running. While ingests run with different numbers of partitions, or records are in other partitions than their ids', the
+ * Shares differ by one at most, also of the partitions that edges write to alone: those beyond LOG_PARTITIONS stay,
+ * and cost next to nothing. Partitions are released one at a time, so that the others keep running. While ingests run with different numbers of partitions, or records are in other partitions than their ids', the
  * first member owns all: only a single process knows what is being stored in two partitions at once.
- * @param inLog partitions that the log has messages of.
+ * @param inLog partitions that the log or ClickHouse knows, whether Postgres does or not.
  */
 export function shareOf(
   me: string,

@@ -1,6 +1,5 @@
 /** Heartbeats of ingests in Postgres. */
 import type { Postgres } from '#common/stores/postgres.ts';
-import { learningDays } from './checkpoints.ts';
 import type { IngestMembership, Member, Members, OwnedPartition } from './members.ts';
 
 /** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor sees it. */
@@ -54,25 +53,5 @@ export class PostgresMembers implements Members {
       `INSERT INTO ingest.stray (seen_at) VALUES (clock_timestamp())
        ON CONFLICT (is_one) DO UPDATE SET seen_at = greatest(stray.seen_at, excluded.seen_at)`,
     );
-  }
-
-  async retire(partition: number, owner: string): Promise<boolean> {
-    return await this.#postgres.transaction(async (queries) => {
-      const held = await queries.query(
-        'SELECT FROM ingest.lease WHERE partition = $1 AND owner = $2 AND expires_at > now() FOR UPDATE',
-        [partition, owner],
-      );
-      const kept = await queries.query(
-        `SELECT FROM ingest.mark WHERE partition = $1 AND updated_at > now() - make_interval(days => $2)
-         UNION ALL SELECT FROM ingest.batch WHERE partition = $1
-         UNION ALL SELECT FROM ingest.revision WHERE partition = $1 AND done_at IS NULL LIMIT 1`,
-        [partition, learningDays],
-      );
-      if (held.length === 0 || kept.length > 0) return false;
-      await queries.execute('DELETE FROM ingest.checkpoint WHERE partition = $1', [partition]);
-      await queries.execute('DELETE FROM ingest.late_cursor WHERE partition = $1', [partition]);
-      await queries.execute('DELETE FROM ingest.lease WHERE partition = $1', [partition]);
-      return true;
-    });
   }
 }

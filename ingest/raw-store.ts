@@ -59,6 +59,8 @@ export interface RawStore {
    * @returns the fence in force, and its owner.
    */
   fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence>;
+  /** Partitions that ever had a fence: all that ever had an owner. */
+  partitions(): Promise<readonly number[]>;
   rowsOf(batch: BatchName, part: BatchPart): Promise<number>;
   rollupsOf(table: string): readonly string[];
   /** Rollups of the part's table in which the batch, the newest of its partition, is missing. */

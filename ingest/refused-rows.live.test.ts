@@ -8,7 +8,7 @@ beforeAll(async () => {
 afterAll(() => way.stop());
 afterEach(() => way.stopIngests());
 
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { timeout: 60_000, interval: 250 };
 const long = 120_000;
 const noWaiter = { committed: () => undefined, refused: () => undefined };
 

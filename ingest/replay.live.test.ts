@@ -23,7 +23,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(backup, { recursive: true, force: true }));
 beforeEach(async () => {
-  way = await PipelineHarness.start();
+  way = await PipelineHarness.start({ hasOwnClickhouse: true });
   postgres = new Postgres({ url: way.postgres.url, name: 'test', connectionsMax: 2 });
 });
 afterEach(async () => {
@@ -32,7 +32,7 @@ afterEach(async () => {
   await way.stop();
 });
 
-const patience = { timeout: 45_000, interval: 100 };
+const patience = { timeout: 45_000, interval: 250 };
 const long = 90_000;
 const ingestTables = ['lease', 'checkpoint', 'mark', 'batch', 'last_batch'];
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';
@@ -9,10 +9,13 @@ import { testClick } from './testing/pipeline-harness.ts';
 import { SinkStage } from './testing/sink-stage.ts';
 
 let place: SinkStage;
-beforeEach(async () => {
+beforeAll(async () => {
   place = await SinkStage.start();
 });
-afterEach(() => place.stop());
+beforeEach(async () => {
+  place = await place.renewed();
+});
+afterAll(() => place.stop());
 
 const now = Date.now();
 const lastMonth = now - 32 * DAY_MS;
@@ -136,6 +139,9 @@ test('once a fence is raised, no insert below it is accepted, and none that pass
   await place.clickhouse.command(
     'CREATE MATERIALIZED VIEW slow_view TO slow_rollup AS SELECT sum(1 + sleepEachRow(0.1)) AS n FROM clicks',
   );
+  onTestFinished(async () => {
+    for (const dropped of ['VIEW slow_view', 'TABLE slow_rollup']) await place.clickhouse.command(`DROP ${dropped}`);
+  });
   const owner = await place.own();
   const [one, two] = [
     await owner.sink.batches.form([place.frame(times(25))]),

@@ -6,7 +6,7 @@ import { PipelineHarness } from './testing/pipeline-harness.ts';
 let way: PipelineHarness;
 let postgres: Postgres;
 beforeAll(async () => {
-  way = await PipelineHarness.start();
+  way = await PipelineHarness.start({ hasOwnClickhouse: true });
   postgres = new Postgres({ url: way.postgres.url, name: 'test', connectionsMax: 2 });
 });
 afterAll(async () => {
@@ -15,7 +15,7 @@ afterAll(async () => {
 });
 afterEach(() => way.stopIngests());
 
-const patience = { timeout: 45_000, interval: 100 };
+const patience = { timeout: 45_000, interval: 250 };
 const long = 90_000;
 const ingestTables = ['lease', 'checkpoint', 'mark', 'batch', 'last_batch'];
 
@@ -37,7 +37,7 @@ test(
   'a delayed insert of a dead owner changes nothing after its successor has stored the batch',
   async () => {
     const proxy = await HoldingProxy.start(way.clickhouse.url);
-    const first = way.ingest('', 'ingest-a', 1, proxy.url);
+    const first = way.ingest('', 'ingest-a', 1, `${proxy.url}/test`);
     await way.keep(50);
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
     proxy.isHolding = true;

@@ -17,6 +17,11 @@ export interface Fault {
  */
 const clockOffMsMax = 25_000;
 
+const partitionsMax = 4;
+/** How long edges use partitions that are taken back then, and how long it takes until all processes know. */
+const partitionsUsedMsMax = 3_000;
+const quickRollMs = 300;
+
 function pickProgram(world: World): Program | undefined {
   const { programs } = world;
   return programs.length === 0 ? undefined : world.scheduler.random.pick(programs);
@@ -37,7 +42,29 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'number of partitions changed',
-    hit: (world) => void world.changePartitions(world.scheduler.random.pick([1, 2, 4])),
+    hit: (world) => void world.changePartitions(world.scheduler.random.pick([1, 2, partitionsMax])),
+  },
+  {
+    name: 'Postgres and log as before partitions were added, which are not used any more',
+    hit: (world) => {
+      const { postgres, nats, scheduler, matches } = world;
+      if (postgres.partitions.size < partitionsMax) postgres.backUp();
+      world.changePartitions(partitionsMax, quickRollMs);
+      const usedMs = scheduler.random.next() * partitionsUsedMsMax;
+      const back = scheduler.after(usedMs, () => world.changePartitions(1, quickRollMs));
+      return () => {
+        if (back.callback !== undefined) {
+          scheduler.cancel(back);
+          world.changePartitions(1, quickRollMs);
+          return;
+        }
+        nats.wipe();
+        nats.start();
+        if (!postgres.restore()) return;
+        matches.forget();
+        postgres.start();
+      };
+    },
   },
   {
     name: 'power lost',
@@ -87,6 +114,21 @@ export const faults: readonly Fault[] = [
       link.isCut = true;
       return () => {
         link.isCut = false;
+      };
+    },
+  },
+  {
+    name: 'network cut for days in which the log is wiped',
+    hit: (world) => {
+      const { nats, scheduler } = world;
+      const { link } = scheduler.random.pick(world.edges);
+      link.isCut = true;
+      return () => {
+        nats.wipe();
+        for (const slot of world.slots) slot.noteHindrance();
+        scheduler.leap(scheduler.random.between(2, 4) * DAY_MS);
+        link.isCut = false;
+        nats.start();
       };
     },
   },

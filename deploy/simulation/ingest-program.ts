@@ -149,6 +149,7 @@ export class IngestInstance {
           mayRun: () => owned.mayRun(),
         }),
       partitionsInLog: () => partitionsInLog(nats),
+      partitionsInStore: () => sink.store.partitions(),
       time,
       log,
     });

@@ -98,6 +98,12 @@ export const mutations: readonly Mutation[] = [
     to: ']',
   },
   {
+    without: 'owning the partitions that only ClickHouse knows of, after Postgres was restored',
+    file: 'ingest/owned-partitions.ts',
+    from: ', ...this.#inStore]',
+    to: ']',
+  },
+  {
     without: 'marks of its own for each partition that a producer writes to',
     file: 'common/log/marks.ts',
     from: '{lane.partition}`',

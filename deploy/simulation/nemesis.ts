@@ -16,6 +16,8 @@ const themes: readonly (readonly string[])[] = [
   ['time', 'clock'],
   ['partitions', 'replay'],
   ['partitions', 'log', 'Postgres'],
+  ['partitions were added'],
+  ['for days', 'replay'],
 ];
 const themesOfMatching = [['Redis'], ['Redis', 'Postgres'], ['Redis', 'log']];
 const themedShare = 0.4;

@@ -198,6 +198,11 @@ export class SimulatedClickHouse extends CallableServer {
     return this.#content.fences.get(partition) ?? { batchNoMin: 0, owner: '' };
   }
 
+  /** Those with a fence. */
+  get partitions(): readonly number[] {
+    return [...this.#content.fences.keys()];
+  }
+
   setFence(partition: number, fence: Fence): void {
     this.#content.fences.set(partition, fence);
   }

@@ -3,6 +3,7 @@ import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import { campaignFrom } from '#common/campaign-fields.ts';
+import { nowhere } from '#common/country-database.ts';
 import type { Cursor } from '#ingest/attribution/late-cursors.ts';
 import type { BatchOfInstalls, KnownInstall, LateStore, WaitingFor } from '#ingest/attribution/late-store.ts';
 import type { LearnedEvent } from '#ingest/attribution/learned-events.ts';
@@ -94,7 +95,9 @@ function eventOf({ n, id, time, producer_id, frame_no, idx }: SimulatedRow): Eve
   return {
     ...{ event_id: id, organization_id: '', app_id: simulatedApp, name: '', time, received_at: time, install_id: '' },
     ...{ device_id: deviceOf(id), user_id: '', session_id: String(n), link_id: '', click_id: '', platform: '' },
-    ...{ country: '', ...utm, revenue_amount: '', revenue_currency: '', is_conversion: false, properties: '' },
+    ...nowhere,
+    ...utm,
+    ...{ revenue_amount: '', revenue_currency: '', is_conversion: false, properties: '' },
     ...{ waiting_keys: [`d:${deviceOf(id)}`], producer_id, frame_no, idx },
   };
 }

@@ -12,7 +12,6 @@ import {
   type LaneName,
   type Lease,
   LeaseLost,
-  learningDays,
   marksReadDays,
   type Revision,
 } from '#ingest/checkpoints.ts';
@@ -96,9 +95,14 @@ export class SimulatedPostgres extends CallableServer {
 
   /** Requests a replay from the owners of all partitions, as `admin -- replay` does. @returns how many. */
   revise(revision: Revision): number {
-    const known = new Set([...this.#state.leases.keys(), ...this.#state.streamTimes.keys()]);
-    this.#commit({ ...this.#state, revisions: new Map([...known].map((partition) => [partition, revision])) });
-    return known.size;
+    const { partitions } = this;
+    this.#commit({ ...this.#state, revisions: new Map([...partitions].map((partition) => [partition, revision])) });
+    return partitions.size;
+  }
+
+  /** That it knows. */
+  get partitions(): ReadonlySet<number> {
+    return new Set([...this.#state.leases.keys(), ...this.#state.streamTimes.keys()]);
   }
 
   get openRevisions(): number {
@@ -144,7 +148,6 @@ export class SimulatedPostgres extends CallableServer {
           return [{ ...state, members }, undefined];
         }),
       reportStrays: () => write((state) => [{ ...state, straysSeenAt: this.now }, undefined]),
-      retire: (partition, owner) => write((state) => this.#retired(state, partition, owner)),
     };
   }
 
@@ -255,23 +258,6 @@ export class SimulatedPostgres extends CallableServer {
       { ...state, members: all },
       { members: given, owned, areStraysRecent },
     ];
-  }
-
-  #retired(state: State, partition: number, owner: string): [State, boolean] {
-    const lease = state.leases.get(partition);
-    const isKept =
-      [...state.marks.values()].some(
-        (lane) => lane.partition === partition && lane.updatedAt > this.now - learningDays * DAY_MS,
-      ) ||
-      [...state.batches.values()].some((batch) => batch.partition === partition) ||
-      state.revisions.has(partition);
-    if (lease?.owner !== owner || lease.expiresAt <= this.now || isKept) return [state, false];
-    const [leases, streamTimes] = [new Map(state.leases), new Map(state.streamTimes)];
-    const lateCursors = new Map(state.lateCursors);
-    lateCursors.delete(partition);
-    leases.delete(partition);
-    streamTimes.delete(partition);
-    return [{ ...state, leases, streamTimes, lateCursors }, true];
   }
 
   #commit(state: State): void {

@@ -1,6 +1,7 @@
 /** The simulated ClickHouse's answers about stored installs and events. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { campaignFrom } from '#common/campaign-fields.ts';
+import { nowhere } from '#common/country-database.ts';
 import type {
   IdKind,
   StoredId,
@@ -78,5 +79,5 @@ export class SimulatedRecords implements StoredRecords {
 /** What an event inherits from an install: only its id matters here, and stands for its link too. */
 export function factsOf({ id }: SimulatedRow) {
   const utm = campaignFrom(() => '');
-  return { app_id: simulatedApp, install_id: id, link_id: id, click_id: '', platform: '', country: '', ...utm };
+  return { app_id: simulatedApp, install_id: id, link_id: id, click_id: '', platform: '', ...nowhere, ...utm };
 }

@@ -128,6 +128,7 @@ testCostlyCases([8, 20], 1, title, async (operations) => {
     const { batch } = formed;
     const [part] = parts;
     if (part === undefined) throw new Error('there is no part');
+    await same('partitions', async (on) => [...(await on.partitions())].sort());
     await same('rows', (on) => on.rowsOf(batch, part));
     // A cell only says which batch is the newest in it.
     const isNewest = (await real.newestBatch(batch.partition, batch.batch_no - 1)).raw === batch.batch_no;

@@ -64,6 +64,10 @@ export class SimulatedStore implements RawStore {
     return await this.#ask(() => this.#server.fenceOf(partition));
   }
 
+  partitions(): Promise<readonly number[]> {
+    return this.#ask(() => this.#server.partitions);
+  }
+
   rowsOf(batch: BatchName, part: BatchPart): Promise<number> {
     return this.#ask(() => this.#server.rows.filter((row) => isOfPart(row, batch, part)).length);
   }

@@ -118,11 +118,11 @@ export class World {
   }
 
   /** An operator changes LOG_PARTITIONS and restarts edges and ingests with it, one after the other in any order. */
-  changePartitions(partitions: number): void {
+  changePartitions(partitions: number, withinMs = rollMsMax): void {
     this.#partitions = partitions;
     this.scheduler.note(() => `the number of partitions becomes ${partitions}`);
     for (const one of [...this.slots, ...this.ingests])
-      this.scheduler.after(this.scheduler.random.next() * rollMsMax, () => one.program?.kill());
+      this.scheduler.after(this.scheduler.random.next() * withinMs, () => one.program?.kill());
   }
 
   /** ClickHouse is copied roughly as it is now. */

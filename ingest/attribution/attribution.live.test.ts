@@ -29,7 +29,7 @@ beforeAll(async () => {
   redis = new Redis({ url: redisServer.url, name: 'test' });
   await redis.connect();
   clicks = new RecentClicks(redis);
-  way = await PipelineHarness.start();
+  way = await PipelineHarness.start({ hasOwnClickhouse: true });
   way.more = { REDIS_URL: redisServer.url };
 });
 afterEach(() => way.stopIngests());
@@ -117,7 +117,7 @@ function testClick(time: number): string {
       utm_medium: '',
       utm_campaign: '',
     },
-    ...{ utm_term: '', utm_content: '', trigger: 'link', is_prefetch: false, is_preview: false },
+    ...{ utm_term: '', utm_content: '', trigger: 'link', rule: '', is_prefetch: false, is_preview: false },
   });
 }
 
@@ -141,7 +141,7 @@ async function append(kind: RecordKind, ...turns: string[][]): Promise<void> {
 const rows = <Row>(sql: string) => way.client.query<Row>(sql, { app_id });
 const countOf = async (table: string) =>
   Number((await rows<{ n: number }>(`SELECT count() AS n FROM ${table} WHERE app_id = {app_id:String}`))[0]?.n);
-const eventually = (read: () => Promise<unknown>, timeout = 60_000) => expect.poll(read, { timeout, interval: 50 });
+const eventually = (read: () => Promise<unknown>, timeout = 60_000) => expect.poll(read, { timeout, interval: 200 });
 
 test('an install and its events become rows, the events with the link of their install', async () => {
   app_id = newId('app', Date.now());

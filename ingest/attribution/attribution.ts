@@ -1,6 +1,6 @@
 /**
  * Turns installs and events into rows, in this order: drop repeats, find the clicks that events name, find the installs of
- * events, then fill in the link (the event's own, its click's or its install's) and the country of the address.
+ * events, then fill in the link (the event's own, its click's or its install's) and the place of the address.
  */
 import { LRUCache } from 'lru-cache';
 import type { RowOrigin } from '#clickhouse/rows.ts';
@@ -9,7 +9,7 @@ import type { InstallRow } from '#clickhouse/rows-installs.ts';
 import { addressNetworkOf } from '#common/address-writer.ts';
 import type { RecentClick } from '#common/attribution/click-lines.ts';
 import type { InstallFacts } from '#common/attribution/recent-installs.ts';
-import type { CountryDatabase } from '#common/country-database.ts';
+import { type CountryDatabase, nowhere, type Place } from '#common/country-database.ts';
 import { decodeEventBatch, isEventBatch } from '#common/log/event-batch.ts';
 import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
@@ -72,7 +72,7 @@ function decodeSdkRecord(kind: SdkRecord['kind'], line: string, origin: RowOrigi
 
 export class Attribution {
   readonly #parts: AttributionParts;
-  readonly #countries = new LRUCache<string, string>({ max: ADDRESSES_MAX });
+  readonly #places = new LRUCache<string, Place>({ max: ADDRESSES_MAX });
 
   constructor(parts: AttributionParts) {
     this.#parts = parts;
@@ -119,9 +119,12 @@ export class Attribution {
 
   #installRow(install: InstallRecord, origin: RowOrigin): InstallRow {
     const { privacy_mode, ip } = install;
+    const { country, region, city } = this.#placeOf(addressNetworkOf(ip));
     return {
       os: systems[install.platform],
-      country: this.#countryOf(addressNetworkOf(ip)),
+      country,
+      region,
+      city,
       ...origin,
       ...install,
       ip: storedIp(normalizedIp(ip), privacy_mode),
@@ -131,9 +134,12 @@ export class Attribution {
   #eventRow(event: EventRecord, origin: RowOrigin, click: RecentClick | null, install: InstallFacts | null): EventRow {
     const own = click?.app_id === event.app_id ? click : null;
     const from = event.link_id === '' ? (own ?? install) : own?.link_id === event.link_id ? own : null;
+    const { country, region, city } = this.#placeOfEvent(event, install);
     // New fields stand before a spread: behind one, V8 takes a microsecond for each and makes garbage.
     return {
-      country: this.#countryOfEvent(event, install),
+      country,
+      region,
+      city,
       ...origin,
       ...event,
       install_id: event.install_id || install?.install_id || '',
@@ -150,29 +156,31 @@ export class Attribution {
     };
   }
 
-  /** Where the device is: by its own address if that was sent, else its install's country, else by the sender's address. */
-  #countryOfEvent({ device_ip, ip }: EventRecord, install: InstallFacts | null): string {
-    return (
-      this.#countryOf(device_ip) || install?.country || this.#countryOf(install?.network ?? '') || this.#countryOf(ip)
-    );
+  /** Where the device is: by its own address if that was sent, else where its install was, else by the sender's address. */
+  #placeOfEvent({ device_ip, ip }: EventRecord, install: InstallFacts | null): Place {
+    const own = this.#placeOf(device_ip);
+    if (own.country !== '') return own;
+    if (install?.country) return { country: install.country, region: install.region ?? '', city: install.city ?? '' };
+    const installed = this.#placeOf(install?.network ?? '');
+    return installed.country === '' ? this.#placeOf(ip) : installed;
   }
 
   /** The names by which an event without an install is found later. */
   #waitingKeys(event: EventRecord): readonly string[] {
     const keys = waitingKeys(event);
-    if (keys.length > 0 && this.#countryOf(event.device_ip) !== '') keys.push(ownCountry);
+    if (keys.length > 0 && this.#placeOf(event.device_ip).country !== '') keys.push(ownCountry);
     return keys;
   }
 
-  #countryOf(text: string): string {
-    if (text === '') return '';
-    let country = this.#countries.get(text);
-    if (country === undefined) {
+  #placeOf(text: string): Place {
+    if (text === '') return nowhere;
+    let place = this.#places.get(text);
+    if (place === undefined) {
       const ip = normalizedIp(text);
-      country = ip === '' ? '' : this.#parts.countries.countryOf(ip);
-      this.#countries.set(text, country);
+      place = ip === '' ? nowhere : this.#parts.countries.placeOf(ip);
+      this.#places.set(text, place);
     }
-    return country;
+    return place;
   }
 }
 

@@ -102,7 +102,7 @@ async function reopen(): Promise<void> {
   await edge.open();
 }
 
-const patience = { timeout: 25_000, interval: 50 };
+const patience = { timeout: 25_000, interval: 200 };
 const query = (to: Place, sql: string) => way.client.query<Record<string, unknown>>(sql, { app_id: to.app_id });
 
 /** Waits for an event that is sent behind all others, then reads what is stored. */

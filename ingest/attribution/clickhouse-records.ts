@@ -65,7 +65,7 @@ export class ClickHouseRecords implements StoredRecords {
   ): Promise<readonly StoredInstall[]> {
     const named = `app_id IN {apps:Array(String)} AND ${column} IN {ids:Array(String)} AND ${isInstall}`;
     return await this.#clickhouse.query<StoredInstall>(
-      `SELECT app_id, device_id, install_id, link_id, click_id, platform, country, campaign,
+      `SELECT app_id, device_id, install_id, link_id, click_id, platform, country, region, city, campaign,
               utm_source, utm_medium, utm_campaign, utm_term, utm_content
          FROM installs
         WHERE ${named}

@@ -1,11 +1,18 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
+import { Journal } from '#common/journal/journal.ts';
 import { type EventExtras, eventJson, eventPrefix, extrasJson } from '#common/log/event-record.ts';
 import { type InstallRecord, installJson, installTextMax } from '#common/log/install-record.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
+import { purgeLog } from '#common/log/log-stream.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
 import { PipelineHarness } from '#ingest/testing/pipeline-harness.ts';
@@ -23,7 +30,7 @@ beforeAll(async () => {
   redisServer = await redisForTest();
   redis = new Redis({ url: redisServer.url, name: 'test' });
   await redis.connect();
-  way = await PipelineHarness.start();
+  way = await PipelineHarness.start({ hasOwnClickhouse: true });
   way.more = { REDIS_URL: redisServer.url };
 });
 afterEach(() => way.stopIngests());
@@ -75,13 +82,18 @@ function install(device_id: string, more: Partial<InstallRecord> = {}): string {
 }
 
 /** @param partitions of the log: each record goes to that of its id. */
-async function append(kind: RecordKind, lines: readonly string[], partitions = 1): Promise<void> {
+async function append(
+  kind: RecordKind,
+  lines: readonly string[],
+  partitions = 1,
+  journal = way.journal,
+): Promise<void> {
   await Promise.all(
     lines.map(
       (json) =>
         new Promise<void>((committed, fail) => {
           const id = String(JSON.parse(json)[`${kind}_id`]);
-          way.journal.append(way.journal.lane(kind, partitionOf(app_id, id, partitions)), json, {
+          journal.append(journal.lane(kind, partitionOf(app_id, id, partitions)), json, {
             committed,
             refused: () => fail(new Error('refused')),
           });
@@ -268,3 +280,43 @@ test('events and installs of different partitions find each other, even after pa
   await next.stop();
   way.more = { REDIS_URL: redisServer.url };
 });
+
+test('events get their link although Postgres was restored to a time at which their partitions were not in use, and no longer are', async () => {
+  app_id = newId('app', Date.now());
+  const devices = Array.from({ length: 12 }, (_, n) => n);
+  const slot = 'edge-of-4';
+  const root = join(way.folder, 'journal');
+  const edge = await Journal.open({ root, slot, segmentBytes: 100_000, bytesMax: 1e9, sync: 'after_answer' });
+  way.more = { REDIS_URL: redisServer.url, LOG_PARTITIONS: '4' };
+  const before = way.ingest();
+  await append(
+    'event',
+    devices.map((n) => event(`e${n}`, `d${n}`, HOUR_MS)),
+    4,
+    edge,
+  );
+  await edge.close();
+  await eventually(async () => readdirSync(join(root, slot)).filter((name) => !name.startsWith('.'))).toEqual([]);
+  await before.stop();
+  // Neither a journal nor the log nor Postgres has anything of them.
+  await forget([1, 2, 3]);
+  way.more = { REDIS_URL: redisServer.url };
+  const after = way.ingest();
+  await append(
+    'install',
+    devices.map((n) => install(`d${n}`)),
+  );
+  await expectAll(devices.length, 0);
+  await after.stop();
+}, 240_000);
+
+/** Empties partitions of the log, and makes Postgres what it was before they were used. */
+async function forget(partitions: readonly number[]): Promise<void> {
+  const nats = await Nats.connect({ url: way.nats.url, name: 'test', installation: defaultInstallation });
+  for (const partition of partitions) expect(await purgeLog(nats, partition, 1e9)).toBeDefined();
+  await nats.close();
+  const postgres = new Postgres({ url: way.postgres.url, name: 'test' });
+  for (const table of ['lease', 'checkpoint', 'mark', 'batch', 'last_batch', 'late_cursor'])
+    await postgres.execute(`DELETE FROM ingest.${table} WHERE partition = ANY ($1)`, [partitions]);
+  await postgres.close();
+}

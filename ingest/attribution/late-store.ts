@@ -22,6 +22,8 @@ export interface KnownInstall extends Readonly<CampaignTexts> {
   readonly click_id: string;
   readonly platform: string;
   readonly country: string;
+  readonly region: string;
+  readonly city: string;
 }
 
 /** Which events to find. */
@@ -50,7 +52,7 @@ export interface LateStore {
 
 const texts = [
   ...'event_id organization_id app_id name install_id device_id user_id session_id link_id click_id'.split(' '),
-  ...['platform', 'country', ...CAMPAIGN_FIELDS, 'revenue_currency', 'properties'],
+  ...['platform', 'country', 'region', 'city', ...CAMPAIGN_FIELDS, 'revenue_currency', 'properties'],
 ];
 
 type WaitingRow = Omit<EventRow, 'time' | 'received_at' | 'revenue_amount'> & {
@@ -85,7 +87,7 @@ export class ClickHouseLateStore implements LateStore {
     const numbers = batches.map(({ batch_no }) => batch_no);
     return await this.#clickhouse.query<KnownInstall>(
       `SELECT organization_id, app_id, install_id, device_id, toUnixTimestamp64Milli(time) AS time_ms, link_id, click_id,
-              platform, country, campaign, utm_source, utm_medium, utm_campaign, utm_term, utm_content
+              platform, country, region, city, campaign, utm_source, utm_medium, utm_campaign, utm_term, utm_content
          FROM installs WHERE ${isInstall} AND batch_no >= {first:UInt64} AND batch_no <= {last:UInt64}
           AND has(arrayZip({of:Array(UInt16)}, {numbers:Array(UInt64)}), (log_partition, batch_no))`,
       {

@@ -46,7 +46,8 @@ export class InstallsByKey {
 
 /** The event as it would have been stored after its install. */
 export function attributed(event: EventRow, install: KnownInstall): EventRow {
-  const isCountryOwn = event.waiting_keys.includes(ownCountry);
+  const isPlaceOwn = event.waiting_keys.includes(ownCountry) || install.country === '';
+  const { country, region, city } = isPlaceOwn ? event : install;
   return {
     ...event,
     waiting_keys: [],
@@ -54,7 +55,9 @@ export function attributed(event: EventRow, install: KnownInstall): EventRow {
     link_id: install.link_id,
     click_id: install.click_id,
     platform: event.platform || install.platform,
-    country: (isCountryOwn ? event.country : install.country) || event.country,
+    country,
+    region,
+    city,
     ...campaignFrom((name) => event[name] || install[name]),
   };
 }

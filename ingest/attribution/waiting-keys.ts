@@ -6,7 +6,7 @@ interface Named {
   readonly aliases?: readonly string[];
 }
 
-/** Added to the keys of an event whose country came from its own device's address. No name looks like it. */
+/** Added to the keys of an event whose country, region and city came from its own device's address. No name looks like it. */
 export const ownCountry = 'country';
 
 /** In order of precedence. */

@@ -1,7 +1,7 @@
-/** Columns of the IP address: as much of it as the app's privacy mode allows, and its country. */
+/** Columns of the IP address: as much of it as the app's privacy mode allows, and where it is. */
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
-import type { CountryDatabase } from '#common/country-database.ts';
+import { type CountryDatabase, nowhere } from '#common/country-database.ts';
 import type { PrivacyMode } from '#common/log/record.ts';
 import { normalizedIp, storedIp } from '#ingest/stored-address.ts';
 import type { Step } from './step.ts';
@@ -21,7 +21,7 @@ export function anonymizeAddress(countries: CountryDatabase): Step<'anonymize_ad
   const known = new BoundedMap<AddressColumns>(addressesMax, bytesMax);
   return {
     name: 'anonymize_address',
-    columns: ['ip', 'country'],
+    columns: ['ip', 'country', 'region', 'city'],
     reads: ['ip', 'privacy_mode'],
     columnsOf: ({ ip, privacy_mode }) => {
       let address = known.get(ip);
@@ -36,12 +36,13 @@ export function anonymizeAddress(countries: CountryDatabase): Step<'anonymize_ad
 
 function encode(text: string, countries: CountryDatabase): AddressColumns {
   const ip = normalizedIp(text);
-  const country = stringBytes(ip === '' ? '' : countries.countryOf(ip));
-  const encoded = (mode: PrivacyMode) => stringBytes(storedIp(ip, mode)) + country;
+  const { country, region, city } = ip === '' ? nowhere : countries.placeOf(ip);
+  const place = stringBytes(country) + stringBytes(region) + stringBytes(city);
+  const encoded = (mode: PrivacyMode) => stringBytes(storedIp(ip, mode)) + place;
   const byMode = {
     anonymize_ip: encoded('anonymize_ip'),
     full_ip: encoded('full_ip'),
     no_ip: encoded('no_ip'),
   };
-  return { byMode, bytes: entryBytes + 5 * text.length, isUsed: false };
+  return { byMode, bytes: entryBytes + 5 * text.length + 3 * place.length, isUsed: false };
 }

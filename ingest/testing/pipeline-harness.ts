@@ -20,10 +20,12 @@ import { Ingest } from '#ingest/ingest.ts';
 import { Publisher } from '#publisher/publisher.ts';
 import { clusterSize, NatsCluster } from '#testing/nats-cluster.ts';
 import {
+  clickhouseForTest,
   migrateForTest,
   natsForTest,
   ownClickhouseForTest,
   postgresForTest,
+  type TestDatabase,
   type TestPostgres,
   type TestServer,
 } from '#testing/servers.ts';
@@ -49,6 +51,7 @@ export function testClick(time: number, privacy_mode: Click['privacy_mode'] = 'a
     campaign: 'spring',
     ...utmFrom(() => ''),
     trigger: 'link',
+    rule: '',
     is_prefetch: false,
     is_preview: false,
   });
@@ -73,11 +76,11 @@ export interface IngestChild {
 export class PipelineHarness {
   readonly folder: string;
   readonly postgres: TestPostgres;
-  readonly clickhouse: TestServer;
   readonly client: ClickHouse;
   readonly journal: Journal;
   readonly publisher: Publisher;
   readonly damage: string[];
+  readonly #store: TestServer | TestDatabase;
   readonly #log: TestServer | NatsCluster;
   readonly #logBytesMax: number;
   readonly #connection: Nats;
@@ -90,7 +93,7 @@ export class PipelineHarness {
   private constructor(parts: {
     folder: string;
     postgres: TestPostgres;
-    clickhouse: TestServer;
+    store: TestServer | TestDatabase;
     log: TestServer | NatsCluster;
     client: ClickHouse;
     journal: Journal;
@@ -101,14 +104,20 @@ export class PipelineHarness {
   }) {
     this.folder = parts.folder;
     this.postgres = parts.postgres;
-    this.clickhouse = parts.clickhouse;
     this.client = parts.client;
     this.journal = parts.journal;
     this.publisher = parts.publisher;
     this.damage = parts.damage;
     this.#connection = parts.connection;
+    this.#store = parts.store;
     this.#log = parts.log;
     this.#logBytesMax = parts.logBytesMax;
+  }
+
+  /** The server of ClickHouse, if this test has its own. */
+  get clickhouse(): TestServer {
+    if ('pid' in this.#store) return this.#store;
+    throw new Error('The ClickHouse of this test is a database of the shared server.');
   }
 
   /** The server of the log, unless that is a cluster. */
@@ -122,17 +131,24 @@ export class PipelineHarness {
     throw new Error('The log of this test is a single server.');
   }
 
-  /** @param options.hasCluster whether the log is on three servers, with a replica on each. */
-  static async start({ logBytesMax = 1_073_741_824, hasCluster = false } = {}): Promise<PipelineHarness> {
+  /**
+   * @param options.hasCluster whether the log is on three servers, with a replica on each.
+   * @param options.hasOwnClickhouse a server that the test may stop.
+   */
+  static async start({
+    logBytesMax = 1_073_741_824,
+    hasCluster = false,
+    hasOwnClickhouse = false,
+  } = {}): Promise<PipelineHarness> {
     const folder = mkdtempSync(join(tmpdir(), 'way-'));
     const root = join(folder, 'journal');
-    const [postgres, clickhouse, log] = await Promise.all([
+    const [postgres, store, log] = await Promise.all([
       postgresForTest(),
-      ownClickhouseForTest(),
+      hasOwnClickhouse ? ownClickhouseForTest() : clickhouseForTest(),
       hasCluster ? NatsCluster.start() : natsForTest(),
     ]);
-    const client = new ClickHouse({ url: `${clickhouse.url}/test`, requestTimeoutMs: 10_000 });
-    await migrateForTest(client);
+    const client = new ClickHouse({ url: databaseUrlOf(store), requestTimeoutMs: 10_000 });
+    if (hasOwnClickhouse) await migrateForTest(client);
     const options = { root, slot: 'edge-0', segmentBytes: 100_000, bytesMax: 1e9, sync: 'after_answer' } as const;
     const journal = await Journal.open(options);
     const connection = await Nats.connect({ url: log.url, name: 'test', installation: defaultInstallation });
@@ -148,7 +164,7 @@ export class PipelineHarness {
     });
     await publisher.start();
     return new PipelineHarness({
-      ...{ folder, postgres, clickhouse, log, client, journal, publisher, connection, damage, logBytesMax },
+      ...{ folder, postgres, store, log, client, journal, publisher, connection, damage, logBytesMax },
     });
   }
 
@@ -178,7 +194,7 @@ export class PipelineHarness {
   #settings(instance: string, leaseSeconds: number): Record<string, string> {
     return {
       INGEST_DATABASE_URL: this.postgres.urlAs('signpost_ingest'),
-      CLICKHOUSE_URL: `${this.clickhouse.url}/test`,
+      CLICKHOUSE_URL: databaseUrlOf(this.#store),
       NATS_URL: this.#log.url,
       LOG_REPLICAS: String(replicasOf(this.#log)),
       INSTANCE: instance,
@@ -190,9 +206,14 @@ export class PipelineHarness {
   }
 
   /** @param failpoint where it dies, if it shall. */
-  ingest(failpoint = '', instance = 'ingest-0', leaseSeconds = 3, clickhouse = this.clickhouse.url): IngestChild {
+  ingest(
+    failpoint = '',
+    instance = 'ingest-0',
+    leaseSeconds = 3,
+    clickhouseUrl = databaseUrlOf(this.#store),
+  ): IngestChild {
     const child = spawn(process.execPath, [join(packageRoot(), 'dist/ingest/testing/ingest-to-kill.js'), failpoint], {
-      env: childEnvironment({ ...this.#settings(instance, leaseSeconds), CLICKHOUSE_URL: `${clickhouse}/test` }),
+      env: childEnvironment({ ...this.#settings(instance, leaseSeconds), CLICKHOUSE_URL: clickhouseUrl }),
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const exited = new Promise<void>((done) => child.once('exit', () => done()));
@@ -253,9 +274,13 @@ export class PipelineHarness {
     await this.publisher.stop();
     await this.#connection.close();
     await this.client.close();
-    await Promise.all([this.postgres.stop(), this.clickhouse.stop(), this.#log.stop()]);
+    await Promise.all([this.postgres.stop(), this.#store.stop(), this.#log.stop()]);
     rmSync(this.folder, { recursive: true });
   }
+}
+
+function databaseUrlOf(store: TestServer | TestDatabase): string {
+  return 'pid' in store ? `${store.url}/test` : store.url;
 }
 
 function replicasOf(log: TestServer | NatsCluster): number {

@@ -79,6 +79,28 @@ export class SinkStage {
     return new SinkStage([await postgresForTest(), await clickhouseForTest()]);
   }
 
+  /** Another one on the same databases, which it empties: that is faster than making new ones. Ends this one. */
+  async renewed(): Promise<SinkStage> {
+    await this.#disconnect();
+    const next = new SinkStage(this.#databases, this.#time);
+    await next.#empty();
+    return next;
+  }
+
+  async #empty(): Promise<void> {
+    const owner = new Postgres({ url: this.#databases[0].url, name: 'test-operator' });
+    await owner.execute(`DO $$ BEGIN
+      EXECUTE format('ALTER DATABASE %I RESET ALL', current_database());
+      EXECUTE (SELECT 'TRUNCATE ' || string_agg(format('%I.%I', schemaname, tablename), ', ') || ' RESTART IDENTITY CASCADE'
+                 FROM pg_tables WHERE schemaname = 'ingest' AND tablename <> ALL ('{installation,numbering}'));
+    END $$`);
+    await owner.close();
+    const filled = await this.clickhouse.query<{ name: string }>(
+      "SELECT name FROM system.tables WHERE database = currentDatabase() AND total_rows > 0 AND name != 'migrations'",
+    );
+    for (const { name } of filled) await this.clickhouse.command(`TRUNCATE TABLE ${name}`);
+  }
+
   /** With new sessions, to which new settings of the database apply. */
   async reconnect(): Promise<void> {
     await this.postgres.close();
@@ -209,10 +231,14 @@ export class SinkStage {
     return { ...raw, rollup_difference };
   }
 
-  async stop(): Promise<void> {
+  async #disconnect(): Promise<void> {
     for (const owner of this.#owners) owner.die();
     await this.postgres.close();
     await this.clickhouse.close();
+  }
+
+  async stop(): Promise<void> {
+    await this.#disconnect();
     for (const database of this.#databases) await database.stop();
   }
 }
