@@ -20,12 +20,17 @@ export type ProcessRoleName = (typeof processRoles)[number];
 /** Of two concurrent migrations the second waits. The number is arbitrary. */
 const lock = 'SELECT pg_advisory_xact_lock(5310541)';
 
+/** Processes need no temporary tables. Not part of a dump, so it is repeated after every migration; only the owner of a database can. */
+const closeTemporarySchemas = `
+  DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$`;
+
 /** Gives existing roles exactly the privileges of their files: any others from an earlier version are revoked. */
 export async function grantProcessRoles(url: string): Promise<void> {
   const db = new Postgres({ url, name: 'migrate', connectionsMax: 1, statementTimeoutMs: 60_000 });
   try {
     await db.transaction(async (queries) => {
       await queries.execute(lock);
+      await queries.execute(closeTemporarySchemas);
       const existing = await queries.query<{ rolname: string }>(
         'SELECT rolname FROM pg_roles WHERE rolname = ANY ($1)',
         [processRoles],

@@ -121,6 +121,44 @@ CREATE TABLE ingest.visitor_salt (
   CONSTRAINT visitor_salt_pkey PRIMARY KEY (day)
 );
 
+CREATE TABLE public.ad_postbacks (
+  id bigint NOT NULL,
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  framework text NOT NULL,
+  transaction_id text NOT NULL,
+  sequence_index smallint NOT NULL,
+  received_at timestamp(3) with time zone NOT NULL DEFAULT now(),
+  unverified_reason text,
+  version text,
+  ad_network_id text,
+  campaign_id integer,
+  source_identifier text,
+  source_app_id text,
+  source_domain text,
+  marketplace_id text,
+  conversion_type text,
+  did_win boolean,
+  fidelity_type smallint,
+  ad_interaction_type text,
+  conversion_value smallint,
+  coarse_conversion_value text,
+  country_code text,
+  CONSTRAINT ad_postbacks_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT ad_postbacks_framework_check CHECK ((framework = ANY (ARRAY['skadnetwork'::text, 'adattributionkit'::text]))),
+  CONSTRAINT ad_postbacks_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT ad_postbacks_pkey PRIMARY KEY (app_id, framework, transaction_id, sequence_index)
+);
+
+CREATE TABLE public.ad_postbacks_stored (
+  app_id text NOT NULL,
+  day date NOT NULL,
+  verified integer NOT NULL,
+  unverified integer NOT NULL,
+  CONSTRAINT ad_postbacks_stored_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT ad_postbacks_stored_pkey PRIMARY KEY (app_id)
+);
+
 CREATE TABLE public.apps (
   id text NOT NULL,
   organization_id text NOT NULL,
@@ -264,6 +302,7 @@ CREATE TABLE public.hourly_audits (
   owner text NOT NULL,
   claimed_until timestamp with time zone NOT NULL,
   figures jsonb,
+  failures jsonb NOT NULL DEFAULT '[]'::jsonb,
   CONSTRAINT hourly_audits_pkey PRIMARY KEY (hour)
 );
 
@@ -275,6 +314,16 @@ CREATE TABLE public.idempotency_keys (
   expires_at timestamp with time zone NOT NULL,
   answer text,
   CONSTRAINT idempotency_keys_pkey PRIMARY KEY (caller, key)
+);
+
+CREATE TABLE public.import_codes (
+  import_id text NOT NULL,
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  code text NOT NULL,
+  number integer NOT NULL,
+  CONSTRAINT import_codes_import_id_fkey FOREIGN KEY (import_id) REFERENCES imports(id) ON DELETE CASCADE,
+  CONSTRAINT import_codes_pkey PRIMARY KEY (import_id, code)
 );
 
 CREATE TABLE public.import_parts (
@@ -329,7 +378,9 @@ CREATE TABLE public.imports (
   rows_done integer NOT NULL DEFAULT 0,
   worker text,
   worker_until timestamp with time zone,
+  branch_key_ciphertext text,
   CONSTRAINT imports_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  CONSTRAINT imports_check CHECK (((branch_key_ciphertext IS NULL) OR (state = ANY (ARRAY['uploading'::text, 'checking'::text])))),
   CONSTRAINT imports_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT imports_pkey PRIMARY KEY (id),
   CONSTRAINT imports_state_check CHECK ((state = ANY (ARRAY['uploading'::text, 'checking'::text, 'checked'::text, 'failed'::text, 'importing'::text, 'imported'::text, 'undoing'::text, 'undone'::text])))
@@ -456,7 +507,7 @@ CREATE TABLE public.links (
   CONSTRAINT links_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT links_pkey PRIMARY KEY (id),
   CONSTRAINT links_short_code_check CHECK (((char_length(short_code) >= 1) AND (char_length(short_code) <= 190))),
-  CONSTRAINT links_source_check CHECK ((source = ANY (ARRAY['dashboard'::text, 'sdk'::text, 'import'::text, 'visit'::text]))),
+  CONSTRAINT links_source_check CHECK ((source = ANY (ARRAY['dashboard'::text, 'sdk'::text, 'import'::text, 'visit'::text, 'learned'::text]))),
   CONSTRAINT links_tap_page_check CHECK ((tap_page = ANY (ARRAY['off'::text, 'ios'::text, 'mobile'::text])))
 );
 
@@ -647,6 +698,36 @@ CREATE TABLE public.shared_pages (
   CONSTRAINT shared_pages_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.unlearned_codes (
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  short_code text NOT NULL,
+  reason text NOT NULL,
+  detail text,
+  asks integer NOT NULL,
+  last_at timestamp with time zone NOT NULL,
+  CONSTRAINT unlearned_codes_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT unlearned_codes_asks_check CHECK ((asks > 0)),
+  CONSTRAINT unlearned_codes_detail_check CHECK ((char_length(detail) <= 253)),
+  CONSTRAINT unlearned_codes_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT unlearned_codes_pkey PRIMARY KEY (app_id, short_code),
+  CONSTRAINT unlearned_codes_reason_check CHECK ((char_length(reason) <= 40)),
+  CONSTRAINT unlearned_codes_short_code_check CHECK ((char_length(short_code) <= 190))
+);
+
+CREATE TABLE public.unlearned_counts (
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  day date NOT NULL,
+  reason text NOT NULL,
+  asks bigint NOT NULL,
+  CONSTRAINT unlearned_counts_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT unlearned_counts_asks_check CHECK ((asks > 0)),
+  CONSTRAINT unlearned_counts_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT unlearned_counts_pkey PRIMARY KEY (app_id, day, reason),
+  CONSTRAINT unlearned_counts_reason_check CHECK ((char_length(reason) <= 40))
+);
+
 CREATE TABLE public.user_identities (
   provider text NOT NULL,
   subject text NOT NULL,
@@ -681,6 +762,32 @@ CREATE TABLE public.users (
   CONSTRAINT users_email_check CHECK (((email = lower(email)) AND ((char_length(email) >= 3) AND (char_length(email) <= 320)))),
   CONSTRAINT users_name_check CHECK ((char_length(name) <= 200)),
   CONSTRAINT users_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.utm_templates (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  app_id text,
+  name text NOT NULL,
+  utm_source text,
+  utm_medium text,
+  utm_campaign text,
+  utm_term text,
+  utm_content text,
+  created_by text,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  CONSTRAINT utm_templates_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT utm_templates_check CHECK ((num_nonnulls(utm_source, utm_medium, utm_campaign, utm_term, utm_content) > 0)),
+  CONSTRAINT utm_templates_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
+  CONSTRAINT utm_templates_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+  CONSTRAINT utm_templates_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT utm_templates_pkey PRIMARY KEY (id),
+  CONSTRAINT utm_templates_utm_campaign_check CHECK (((char_length(utm_campaign) >= 1) AND (char_length(utm_campaign) <= 255))),
+  CONSTRAINT utm_templates_utm_content_check CHECK (((char_length(utm_content) >= 1) AND (char_length(utm_content) <= 255))),
+  CONSTRAINT utm_templates_utm_medium_check CHECK (((char_length(utm_medium) >= 1) AND (char_length(utm_medium) <= 255))),
+  CONSTRAINT utm_templates_utm_source_check CHECK (((char_length(utm_source) >= 1) AND (char_length(utm_source) <= 255))),
+  CONSTRAINT utm_templates_utm_term_check CHECK (((char_length(utm_term) >= 1) AND (char_length(utm_term) <= 255)))
 );
 
 CREATE TABLE public.webhook_attempts (
@@ -760,6 +867,7 @@ CREATE TABLE public.webhook_messages (
   tries integer NOT NULL DEFAULT 0,
   due_at timestamp with time zone NOT NULL DEFAULT now(),
   lease text,
+  replayed_at timestamp with time zone,
   CONSTRAINT webhook_messages_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE,
   CONSTRAINT webhook_messages_pkey PRIMARY KEY (id),
   CONSTRAINT webhook_messages_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
@@ -768,6 +876,10 @@ CREATE TABLE public.webhook_messages (
 CREATE UNIQUE INDEX batch_number ON ingest.batch USING btree (partition, batch_no) WHERE (batch_no > 0);
 
 CREATE INDEX batch_partition ON ingest.batch USING btree (partition);
+
+CREATE INDEX ad_postbacks_newest ON public.ad_postbacks USING btree (app_id, received_at, id);
+
+CREATE INDEX ad_postbacks_oldest ON public.ad_postbacks USING btree (received_at);
 
 CREATE UNIQUE INDEX apps_api_key_hash_key ON public.apps USING btree (api_key_hash);
 
@@ -810,8 +922,6 @@ CREATE INDEX device_aliases_previous ON public.device_aliases USING btree (app_i
 CREATE INDEX host_checks_due ON public.host_checks USING btree (due_at);
 
 CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (expires_at);
-
-CREATE INDEX import_rows_codes ON public.import_rows USING gin (codes) WHERE (outcome = 'new'::text);
 
 CREATE INDEX import_rows_link ON public.import_rows USING btree (link_id) WHERE (link_id IS NOT NULL);
 
@@ -905,9 +1015,17 @@ CREATE INDEX shared_pages_organization ON public.shared_pages USING btree (organ
 
 CREATE UNIQUE INDEX shared_pages_token_hash_key ON public.shared_pages USING btree (token_hash);
 
+CREATE INDEX unlearned_codes_age ON public.unlearned_codes USING btree (app_id, last_at);
+
 CREATE UNIQUE INDEX user_identities_user_key ON public.user_identities USING btree (user_id, provider);
 
 CREATE UNIQUE INDEX users_email_key ON public.users USING btree (email) WHERE (deleted_at IS NULL);
+
+CREATE INDEX utm_templates_app ON public.utm_templates USING btree (app_id) WHERE (app_id IS NOT NULL);
+
+CREATE INDEX utm_templates_creator ON public.utm_templates USING btree (created_by) WHERE (created_by IS NOT NULL);
+
+CREATE UNIQUE INDEX utm_templates_name_key ON public.utm_templates USING btree (organization_id, COALESCE(app_id, ''::text), name);
 
 CREATE INDEX webhook_attempts_age ON public.webhook_attempts USING btree (created_at);
 
@@ -931,7 +1049,7 @@ CREATE OR REPLACE FUNCTION public.signpost_accept_invitation(hash bytea, at time
  RETURNS TABLE(outcome text, joined_user text, joined_organization text, joined_role text)
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   invited record;
@@ -957,6 +1075,23 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_analyze_imports()
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+ SET lock_timeout TO '2s'
+AS $function$
+BEGIN
+  -- Only what statements search by: samples of JSON and arrays cost ten times as much.
+  ANALYZE import_rows (import_id, organization_id, app_id, number, outcome, result, link_id), import_codes,
+    links (id, organization_id, app_id, short_code, external_id, source, deleted_at), link_codes, link_tags;
+EXCEPTION WHEN lock_not_available THEN
+  -- A vacuum is at work on one of them, and analyzes it as well.
+  NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_apps()
  RETURNS text[]
  LANGUAGE sql
@@ -968,7 +1103,7 @@ CREATE OR REPLACE FUNCTION public.signpost_begin_password_reset(reset text, addr
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   DELETE FROM password_resets WHERE id IN (
@@ -983,7 +1118,7 @@ CREATE OR REPLACE FUNCTION public.signpost_change_password(account text, present
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   UPDATE users SET password_hash = new_hash
@@ -1006,7 +1141,7 @@ CREATE OR REPLACE FUNCTION public.signpost_count_links_inserted()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   INSERT INTO link_counts AS c (organization_id, app_id, active, archived)
@@ -1024,7 +1159,7 @@ CREATE OR REPLACE FUNCTION public.signpost_count_links_updated()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   UPDATE link_counts c SET active = c.active + d.active, archived = c.archived + d.archived
@@ -1051,7 +1186,7 @@ CREATE OR REPLACE FUNCTION public.signpost_count_orphans(apps text[], days date[
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   today date := (now() AT TIME ZONE 'UTC')::date;
@@ -1082,11 +1217,31 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_created_links()
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'public'
+AS $function$ SELECT coalesce(string_to_array(current_setting('signpost.created_links', true), ' '), '{}') $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_delete_utm_templates()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+BEGIN
+  DELETE FROM utm_templates WHERE app_id = NEW.id;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_drop_click_shares()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   DELETE FROM click_shares WHERE link_id = OLD.id;
@@ -1098,7 +1253,7 @@ CREATE OR REPLACE FUNCTION public.signpost_end_password_resets()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   DELETE FROM password_resets WHERE user_id = NEW.id;
@@ -1110,7 +1265,7 @@ CREATE OR REPLACE FUNCTION public.signpost_enter_clicks(p_holder text, p_machine
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   latest text := signpost_click_incarnation();
@@ -1153,11 +1308,23 @@ AS $function$
     WHERE m.organization_id = organization AND m.user_id <> member AND m.role = 'owner' AND u.deleted_at IS NULL AND u.disabled_at IS NULL) $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_has_room_for_utm_template(organization text, maximum integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(organization, 5310926));
+  RETURN (SELECT count(*) < maximum FROM utm_templates t WHERE t.organization_id = organization);
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_host_is_taken(wanted text, mine text, app text)
  RETURNS boolean
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NULL AND host_verified_at IS NOT NULL AND id IS DISTINCT FROM app)
          OR EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NULL AND host_verified_at IS NULL AND organization_id = mine AND id IS DISTINCT FROM app)
          OR EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND host_verified_at IS NOT NULL AND organization_id <> mine)
@@ -1168,7 +1335,7 @@ CREATE OR REPLACE FUNCTION public.signpost_invitation_of(hash bytea, at timestam
  RETURNS TABLE(id text, organization_id text, organization_name text, email text, role text, has_account boolean)
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
   SELECT i.id, i.organization_id, o.name, i.email, i.role,
          EXISTS (SELECT FROM users u WHERE u.email = i.email AND u.deleted_at IS NULL)
@@ -1189,7 +1356,7 @@ CREATE OR REPLACE FUNCTION public.signpost_keep_code()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   SELECT signpost_stored_code(settings, NEW.short_code) INTO NEW.short_code FROM apps WHERE id = NEW.app_id FOR SHARE;
@@ -1207,7 +1374,7 @@ CREATE OR REPLACE FUNCTION public.signpost_keep_further_code()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   SELECT signpost_stored_code(settings, NEW.code) INTO NEW.code FROM apps WHERE id = NEW.app_id FOR NO KEY UPDATE;
@@ -1256,7 +1423,7 @@ CREATE OR REPLACE FUNCTION public.signpost_links_matching(pattern text)
  RETURNS TABLE(id text, organization_id text, app_id text, archived boolean, campaign text, created_at timestamp with time zone)
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$ SELECT l.id, l.organization_id, l.app_id, l.archived, l.campaign, l.created_at
        FROM unnest(signpost_organizations()) AS o (id) JOIN links l ON l.organization_id = o.id
       WHERE l.deleted_at IS NULL AND signpost_link_text(l.short_code, l.path, l.title, l.campaign) LIKE lower(pattern)
@@ -1267,7 +1434,7 @@ CREATE OR REPLACE FUNCTION public.signpost_make_long_link(for_app text, new_id t
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   today date := (now() AT TIME ZONE 'UTC')::date;
@@ -1315,7 +1482,7 @@ CREATE OR REPLACE FUNCTION public.signpost_note_app_change()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   INSERT INTO outbox (kind, host, short_code, app_id, version, api_key_hash)
@@ -1328,7 +1495,7 @@ CREATE OR REPLACE FUNCTION public.signpost_note_code_removal()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   INSERT INTO outbox (kind, host, short_code) SELECT 'link', a.host, OLD.code FROM apps a WHERE a.id = OLD.app_id;
@@ -1340,7 +1507,7 @@ CREATE OR REPLACE FUNCTION public.signpost_note_host_claim()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   IF NEW.deleted_at IS NOT NULL OR NEW.host_verified_at IS NOT NULL THEN
@@ -1358,7 +1525,7 @@ CREATE OR REPLACE FUNCTION public.signpost_note_link_change()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   INSERT INTO outbox (kind, host, short_code)
@@ -1374,7 +1541,7 @@ CREATE OR REPLACE FUNCTION public.signpost_note_released_host()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   IF OLD.host_verified_at IS NOT NULL THEN
@@ -1388,7 +1555,7 @@ CREATE OR REPLACE FUNCTION public.signpost_open_clicks(p_holder text)
  RETURNS TABLE(link_id text, granted bigint)
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
   SELECT link_id, granted FROM click_shares WHERE holder = p_holder AND granted - returned > used LIMIT 50000
 $function$
@@ -1405,7 +1572,7 @@ CREATE OR REPLACE FUNCTION public.signpost_owe_batches()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   IF signpost_records_are_owed() THEN
@@ -1417,11 +1584,43 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_owe_changed_codes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+DECLARE
+  touched text[];
+  created CONSTANT text[] := signpost_created_links();
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    touched := ARRAY(SELECT link_id FROM ((SELECT link_id, code FROM changed EXCEPT SELECT link_id, code FROM gone) UNION
+                                          (SELECT link_id, code FROM gone EXCEPT SELECT link_id, code FROM changed)) AS t GROUP BY link_id);
+  ELSE
+    touched := ARRAY(SELECT link_id FROM changed GROUP BY link_id);
+  END IF;
+  IF cardinality(touched) = 0 THEN
+    RETURN NULL;
+  END IF;
+  UPDATE webhook_messages m SET data = signpost_owed_link(l)
+    FROM links l JOIN webhook_endpoints e ON e.organization_id = l.organization_id AND 'link.created' = ANY (e.events)
+   WHERE l.id = ANY (touched) AND l.id = ANY (created) AND m.id = signpost_webhook_message_id(e.id, 'link.created ' || l.id);
+  INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
+    SELECT signpost_webhook_message_id(e.id, gen_random_uuid()::text), e.id, e.organization_id, 'link.updated', now(), signpost_owed_link(l)
+      FROM links l
+      JOIN webhook_endpoints e ON e.organization_id = l.organization_id AND e.disabled_at IS NULL
+       AND 'link.updated' = ANY (e.events) AND (e.app_ids IS NULL OR l.app_id = ANY (e.app_ids))
+     WHERE l.id = ANY (touched) AND l.id <> ALL (created) AND l.deleted_at IS NULL;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_owe_changed_links()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
@@ -1443,18 +1642,65 @@ CREATE OR REPLACE FUNCTION public.signpost_owe_created_links()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
+  -- Beyond 64 KiB the list is not continued; further codes of those links are announced as changes.
+  IF octet_length(coalesce(current_setting('signpost.created_links', true), '')) < 65536 THEN
+    PERFORM set_config('signpost.created_links',
+      concat_ws(' ', nullif(current_setting('signpost.created_links', true), ''), (SELECT string_agg(id, ' ') FROM new_rows)), true);
+  END IF;
   INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
-    SELECT signpost_webhook_message_id(e.id, 'link.created ' || n.id), e.id, e.organization_id, 'link.created', n.created_at,
-           to_jsonb(n) - 'deleted_at' || jsonb_build_object('host', a.host, 'other_codes',
-             to_jsonb(ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = n.id ORDER BY c.code)))
+    SELECT signpost_webhook_message_id(e.id, 'link.created ' || l.id), e.id, e.organization_id, 'link.created', l.created_at, signpost_owed_link(l)
       FROM new_rows n
       JOIN webhook_endpoints e ON e.organization_id = n.organization_id AND e.disabled_at IS NULL
        AND 'link.created' = ANY (e.events) AND (e.app_ids IS NULL OR n.app_id = ANY (e.app_ids))
-      JOIN apps a ON a.id = n.app_id
-     WHERE n.deleted_at IS NULL
+      JOIN links l ON l.id = n.id
+     WHERE l.deleted_at IS NULL
+    ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_owe_failed_audit()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+BEGIN
+  INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
+    SELECT signpost_webhook_message_id(e.id, concat_ws(' ', 'audit.failed', NEW.hour, f.fault, f.app_id)), e.id, e.organization_id, 'audit.failed', now(),
+           jsonb_build_object('hour', signpost_time_text(to_timestamp(NEW.hour / 1000)), 'fault', f.fault, 'app_id', f.app_id, 'count', f.count)
+      FROM jsonb_to_recordset(NEW.failures) AS f (fault text, organization_id text, app_id text, count bigint)
+      JOIN webhook_endpoints e ON e.disabled_at IS NULL AND 'audit.failed' = ANY (e.events)
+       AND (f.organization_id IS NULL OR f.organization_id = e.organization_id)
+       AND (f.app_id IS NULL OR e.app_ids IS NULL OR f.app_id = ANY (e.app_ids))
+     WHERE NOT EXISTS (
+             SELECT FROM jsonb_to_recordset((SELECT b.failures FROM hourly_audits b WHERE b.hour < NEW.hour AND b.figures IS NOT NULL ORDER BY b.hour DESC LIMIT 1))
+                 AS k (fault text, organization_id text, app_id text)
+              WHERE k.fault = f.fault AND k.organization_id IS NOT DISTINCT FROM f.organization_id AND k.app_id IS NOT DISTINCT FROM f.app_id)
+    ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_owe_finished_import()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+BEGIN
+  INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
+    SELECT signpost_webhook_message_id(e.id, 'import.finished ' || NEW.id || ' ' || NEW.state), e.id, e.organization_id, 'import.finished', NEW.updated_at,
+           jsonb_build_object('id', NEW.id, 'app_id', NEW.app_id, 'source', NEW.source, 'state', NEW.state, 'problem', NEW.problem,
+             'rows', (SELECT jsonb_object_agg(name, coalesce(NEW.counts -> name, '0')) FROM unnest(ARRAY['new', 'same', 'conflict', 'unsupported']) AS name),
+             'results', (SELECT jsonb_object_agg(name, coalesce(NEW.counts -> name, '0')) FROM unnest(ARRAY['created', 'taken', 'removed', 'kept']) AS name),
+             'created_by', NEW.created_by, 'created_at', signpost_time_text(NEW.created_at))
+      FROM webhook_endpoints e
+     WHERE e.organization_id = NEW.organization_id AND e.disabled_at IS NULL
+       AND 'import.finished' = ANY (e.events) AND (e.app_ids IS NULL OR NEW.app_id = ANY (e.app_ids))
     ON CONFLICT DO NOTHING;
   RETURN NULL;
 END $function$
@@ -1464,7 +1710,7 @@ CREATE OR REPLACE FUNCTION public.signpost_owe_lost_batches()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   IF signpost_records_are_owed() THEN
@@ -1476,11 +1722,20 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_owed_link(link links)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'public'
+AS $function$ SELECT to_jsonb(link) - 'deleted_at' || jsonb_build_object('host', (SELECT a.host FROM apps a WHERE a.id = link.app_id),
+       'other_codes', to_jsonb(ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = link.id ORDER BY c.code))) $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_owner_of_app(wanted text)
  RETURNS text
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$ SELECT organization_id FROM apps WHERE id = wanted AND deleted_at IS NULL $function$
 ;
 
@@ -1488,7 +1743,7 @@ CREATE OR REPLACE FUNCTION public.signpost_owner_of_link(wanted text)
  RETURNS text
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$ SELECT l.organization_id FROM links l JOIN apps a ON a.id = l.app_id
       WHERE l.id = wanted AND l.deleted_at IS NULL AND a.deleted_at IS NULL $function$
 ;
@@ -1497,7 +1752,7 @@ CREATE OR REPLACE FUNCTION public.signpost_password_reset_of(hash bytea, at time
  RETURNS TABLE(user_id text, email text)
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
   SELECT u.id, u.email FROM password_resets r JOIN users u ON u.id = r.user_id
    WHERE r.token_hash = hash AND r.expires_at > at AND u.deleted_at IS NULL AND u.disabled_at IS NULL $function$
@@ -1507,7 +1762,7 @@ CREATE OR REPLACE FUNCTION public.signpost_records_are_owed()
  RETURNS boolean
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$ SELECT EXISTS (SELECT FROM webhook_endpoints WHERE disabled_at IS NULL AND events && ARRAY[
        'click.batch', 'install.recorded', 'install.attributed', 'event.recorded', 'conversion.recorded', 'match.refused']) $function$
 ;
@@ -1516,7 +1771,7 @@ CREATE OR REPLACE FUNCTION public.signpost_refuse_deleted_organization()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   PERFORM FROM organizations WHERE id = NEW.organization_id AND deleted_at IS NULL FOR SHARE;
@@ -1531,7 +1786,7 @@ CREATE OR REPLACE FUNCTION public.signpost_remove_imported(of_import text, wante
  RETURNS void
  LANGUAGE sql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$ DELETE FROM links l USING import_rows r
       WHERE l.id = ANY (wanted) AND l.deleted_at IS NOT NULL AND l.source = 'import' AND l.organization_id = ANY (signpost_organizations())
         AND r.import_id = of_import AND r.link_id = l.id AND r.result = 'created' AND r.organization_id = l.organization_id $function$
@@ -1541,7 +1796,7 @@ CREATE OR REPLACE FUNCTION public.signpost_remove_member(actor text, organizatio
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   current_role_of_member text;
@@ -1560,7 +1815,7 @@ CREATE OR REPLACE FUNCTION public.signpost_rename_organization(actor text, organ
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   IF NOT signpost_is_owner(actor, organization) THEN RETURN 'forbidden'; END IF;
@@ -1573,7 +1828,7 @@ CREATE OR REPLACE FUNCTION public.signpost_report_clicks(p_holder text, p_links 
  RETURNS TABLE(link_id text)
  LANGUAGE sql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
   INSERT INTO click_shares AS s (organization_id, app_id, link_id, holder, granted, returned, used)
     SELECT l.organization_id, l.app_id, l.id, p_holder, g.granted, g.returned, g.used
@@ -1590,7 +1845,7 @@ CREATE OR REPLACE FUNCTION public.signpost_reset_password(hash bytea, at timesta
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   account text;
@@ -1610,7 +1865,7 @@ CREATE OR REPLACE FUNCTION public.signpost_set_role(actor text, organization tex
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   current_role_of_member text;
@@ -1627,6 +1882,73 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_store_ad_postback(host_app text, app_store_id text, fields jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+DECLARE
+  today date := (now() AT TIME ZONE 'UTC')::date;
+  is_verified boolean := fields ->> 'unverified_reason' IS NULL;
+  app record;
+  known record;
+BEGIN
+  IF octet_length(fields::text) > 8192 THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'this is no postback';
+  END IF;
+  -- Devices send to the registrable domain, which several apps of an organization may share.
+  SELECT a.id, a.organization_id INTO app FROM apps h JOIN apps a ON a.organization_id = h.organization_id
+   WHERE h.id = host_app AND h.deleted_at IS NULL AND h.host_verified_at IS NOT NULL
+     AND a.deleted_at IS NULL AND a.ios ->> 'app_store_id' = app_store_id
+   ORDER BY a.id <> host_app, a.id LIMIT 1;
+  IF NOT FOUND THEN
+    RETURN 'other_app';
+  END IF;
+  SELECT p.unverified_reason IS NULL AS is_verified INTO known FROM ad_postbacks p
+   WHERE p.app_id = app.id AND p.framework = fields ->> 'framework' AND p.transaction_id = fields ->> 'transaction_id'
+     AND p.sequence_index = (fields ->> 'sequence_index')::smallint;
+  IF FOUND AND (known.is_verified OR NOT is_verified) THEN
+    RETURN 'known';
+  END IF;
+  -- The row also makes postbacks of one app wait for each other.
+  INSERT INTO ad_postbacks_stored AS s (app_id, day, verified, unverified)
+    VALUES (app.id, today, is_verified::integer, (NOT is_verified)::integer)
+    ON CONFLICT (app_id) DO UPDATE SET day = today,
+      verified = CASE WHEN s.day = today THEN s.verified ELSE 0 END + EXCLUDED.verified,
+      unverified = CASE WHEN s.day = today THEN s.unverified ELSE 0 END + EXCLUDED.unverified
+    WHERE s.day <> today OR CASE WHEN is_verified THEN s.verified < 20000 ELSE s.unverified < 50 END;
+  IF NOT FOUND THEN
+    RETURN 'limit';
+  END IF;
+  -- A verified one replaces one that was not: otherwise, whoever guesses an id could keep the real one out.
+  INSERT INTO ad_postbacks AS p (organization_id, app_id, framework, transaction_id, sequence_index, unverified_reason, version,
+      ad_network_id, campaign_id, source_identifier, source_app_id, source_domain, marketplace_id, conversion_type, did_win,
+      fidelity_type, ad_interaction_type, conversion_value, coarse_conversion_value, country_code)
+    SELECT app.organization_id, app.id, f.* FROM jsonb_to_record(fields) AS f (
+      framework text, transaction_id text, sequence_index smallint, unverified_reason text, version text,
+      ad_network_id text, campaign_id integer, source_identifier text, source_app_id text, source_domain text, marketplace_id text,
+      conversion_type text, did_win boolean, fidelity_type smallint, ad_interaction_type text, conversion_value smallint,
+      coarse_conversion_value text, country_code text)
+    ON CONFLICT (app_id, framework, transaction_id, sequence_index) DO UPDATE SET
+      received_at = now(), unverified_reason = NULL, version = EXCLUDED.version, ad_network_id = EXCLUDED.ad_network_id,
+      campaign_id = EXCLUDED.campaign_id, source_identifier = EXCLUDED.source_identifier, source_app_id = EXCLUDED.source_app_id,
+      source_domain = EXCLUDED.source_domain, marketplace_id = EXCLUDED.marketplace_id, conversion_type = EXCLUDED.conversion_type,
+      did_win = EXCLUDED.did_win, fidelity_type = EXCLUDED.fidelity_type, ad_interaction_type = EXCLUDED.ad_interaction_type,
+      conversion_value = EXCLUDED.conversion_value, coarse_conversion_value = EXCLUDED.coarse_conversion_value,
+      country_code = EXCLUDED.country_code
+    WHERE p.unverified_reason IS NOT NULL AND EXCLUDED.unverified_reason IS NULL;
+  IF NOT FOUND THEN
+    RETURN 'known';
+  END IF;
+  -- Each makes room for itself, so no request deletes many.
+  DELETE FROM ad_postbacks WHERE (app_id, framework, transaction_id, sequence_index) IN (
+    SELECT p.app_id, p.framework, p.transaction_id, p.sequence_index FROM ad_postbacks p
+     WHERE p.received_at < now() - interval '180 days' ORDER BY p.received_at LIMIT 10 FOR UPDATE SKIP LOCKED);
+  RETURN 'stored';
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_stored_code(settings jsonb, code text)
  RETURNS text
  LANGUAGE sql
@@ -1638,7 +1960,7 @@ CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link tex
  RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -1698,11 +2020,18 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_time_text(at timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+AS $function$ SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_trim_audit_log(rows_max integer)
  RETURNS integer
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   trimmed integer;
@@ -1727,17 +2056,29 @@ CREATE CONSTRAINT TRIGGER lost_batches_owed AFTER INSERT ON ingest.batch DEFERRA
 
 CREATE TRIGGER apps_change_noted AFTER UPDATE ON public.apps FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_app_change();
 
+CREATE TRIGGER apps_deleted_utm_templates AFTER UPDATE OF deleted_at ON public.apps FOR EACH ROW WHEN (((old.deleted_at IS NULL) AND (new.deleted_at IS NOT NULL))) EXECUTE FUNCTION signpost_delete_utm_templates();
+
 CREATE TRIGGER apps_host_claimed_noted AFTER INSERT OR UPDATE OF host, host_verified_at, deleted_at ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_note_host_claim();
 
 CREATE TRIGGER apps_host_released AFTER UPDATE OF host ON public.apps FOR EACH ROW WHEN ((old.host <> new.host)) EXECUTE FUNCTION signpost_note_released_host();
 
 CREATE TRIGGER apps_organization_lives BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_refuse_deleted_organization();
 
+CREATE TRIGGER audits_failed_owed AFTER UPDATE OF figures ON public.hourly_audits FOR EACH ROW WHEN (((old.figures IS NULL) AND (new.figures IS NOT NULL) AND (new.failures <> '[]'::jsonb))) EXECUTE FUNCTION signpost_owe_failed_audit();
+
+CREATE TRIGGER imports_finished_owed AFTER UPDATE OF state ON public.imports FOR EACH ROW WHEN (((old.state <> new.state) AND (new.state = ANY (ARRAY['imported'::text, 'undone'::text, 'failed'::text])))) EXECUTE FUNCTION signpost_owe_finished_import();
+
 CREATE TRIGGER forget_mail AFTER DELETE ON public.invitations FOR EACH ROW EXECUTE FUNCTION signpost_forget_mail();
+
+CREATE TRIGGER link_codes_added_owed AFTER INSERT ON public.link_codes REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_changed_codes();
+
+CREATE TRIGGER link_codes_changed_owed AFTER UPDATE ON public.link_codes REFERENCING OLD TABLE AS gone NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_changed_codes();
 
 CREATE TRIGGER link_codes_kept BEFORE INSERT ON public.link_codes FOR EACH ROW EXECUTE FUNCTION signpost_keep_further_code();
 
 CREATE TRIGGER link_codes_removal_noted AFTER DELETE ON public.link_codes FOR EACH ROW EXECUTE FUNCTION signpost_note_code_removal();
+
+CREATE TRIGGER link_codes_removed_owed AFTER DELETE ON public.link_codes REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_changed_codes();
 
 CREATE TRIGGER links_change_noted AFTER UPDATE ON public.links FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_link_change();
 
@@ -1759,6 +2100,10 @@ CREATE TRIGGER forget_mail AFTER DELETE ON public.password_resets FOR EACH ROW E
 
 CREATE TRIGGER end_password_resets AFTER UPDATE OF password_hash, email ON public.users FOR EACH ROW WHEN (((old.password_hash IS DISTINCT FROM new.password_hash) OR (old.email IS DISTINCT FROM new.email))) EXECUTE FUNCTION signpost_end_password_resets();
 
+ALTER TABLE public.ad_postbacks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.ad_postbacks_stored ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.apps ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.campaign_costs ENABLE ROW LEVEL SECURITY;
@@ -1766,6 +2111,8 @@ ALTER TABLE public.campaign_costs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.click_shares ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.host_checks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.import_codes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.import_parts ENABLE ROW LEVEL SECURITY;
 
@@ -1793,11 +2140,21 @@ ALTER TABLE public.server_keys ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.shared_pages ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.unlearned_codes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.unlearned_counts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.utm_templates ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.webhook_attempts ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.webhook_endpoints ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.webhook_messages ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY allowed_apps ON public.ad_postbacks FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.ad_postbacks FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.apps FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
@@ -1812,6 +2169,10 @@ CREATE POLICY tenant ON public.click_shares FOR ALL TO signpost_api USING ((orga
 CREATE POLICY allowed_apps ON public.host_checks FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.host_checks FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.import_codes FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.import_codes FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.import_parts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
@@ -1854,6 +2215,24 @@ CREATE POLICY tenant ON public.saved_views FOR ALL TO signpost_api USING ((organ
 CREATE POLICY tenant ON public.server_keys FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY tenant ON public.shared_pages FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.unlearned_codes FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.unlearned_codes FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.unlearned_counts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.unlearned_counts FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.utm_templates FOR SELECT TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY allowed_apps_delete ON public.utm_templates FOR DELETE TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY allowed_apps_insert ON public.utm_templates FOR INSERT TO signpost_api WITH CHECK (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY allowed_apps_update ON public.utm_templates FOR UPDATE TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.utm_templates FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.webhook_attempts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (EXISTS ( SELECT
    FROM webhook_endpoints e

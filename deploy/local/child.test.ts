@@ -16,3 +16,12 @@ test('the end of a log includes the message of an error and leaves out its stack
   expect(logTail(file, 1_000_000)).toBe('{"msg":"started"}\n  Error: no key');
   rmSync(folder, { recursive: true });
 });
+
+test('the reason why a process ended is shown, however many parts it stopped afterwards', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'signpost-child-'));
+  const file = join(folder, 'x.log');
+  const stopped = Array.from({ length: 12 }, (_, n) => `{"part":"${n}","msg":"stopped"}`);
+  writeFileSync(file, ['{"msg":"could not start: port 1 is in use"}', ...stopped, ''].join('\n'));
+  expect(logTail(file, 0)).toBe('{"msg":"could not start: port 1 is in use"}');
+  rmSync(folder, { recursive: true });
+});

@@ -145,6 +145,8 @@ export function cannotWrite(folder: string, error: unknown): string {
 
 /** Where a stack trace begins: the error message is above it. */
 const traceLine = /^\s*(at .*|Node\.js v[\d.]+)?$/;
+/** What a process logs for each of its parts once it has said why it ends. */
+const stoppedLine = /"msg":"stopped"/;
 
 /** The last informative lines of a log from a position on, for a message about a failed start. */
 export function logTail(file: string, from: number, lines = 8): string {
@@ -155,7 +157,7 @@ export function logTail(file: string, from: number, lines = 8): string {
       .subarray(bytes.length < from ? 0 : from)
       .toString()
       .split('\n')
-      .filter((line) => !traceLine.test(line));
+      .filter((line) => !traceLine.test(line) && !stoppedLine.test(line));
     return informative.slice(-lines).join('\n  ');
   } catch {
     return '(no log)';

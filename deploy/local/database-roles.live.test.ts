@@ -7,7 +7,7 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { allApps, Tenancy } from '#common/stores/tenancy.ts';
 import { ExpiredClaims } from '#ingest/attribution/expired-claims.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
-import { type ProcessRoleName, processRoles } from '#pg-migrations/role-rights.ts';
+import { grantProcessRoles, type ProcessRoleName, processRoles } from '#pg-migrations/role-rights.ts';
 import { ownPostgresForTest, postgresForTest, type TestPostgres } from '#testing/servers.ts';
 import { ensureDatabaseRoles } from './database-roles.ts';
 
@@ -285,4 +285,18 @@ test('without the roles, and as an owner that may not create any, everything is 
     await admin.close();
     await server.stop();
   }
+});
+
+test('no process can run its own code as the owner of the schema', async () => {
+  const open = await owner.query<{ name: string; fault: string }>(`
+    SELECT p.oid::regprocedure::text AS name, fault
+      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname IN ('public', 'ingest')
+      CROSS JOIN LATERAL (VALUES
+        ('looks up names in the temporary schema of its caller first', NOT coalesce('search_path=public, pg_temp' = ANY (p.proconfig), false)),
+        ('may be called by everyone', has_function_privilege('public', p.oid, 'EXECUTE'))) AS f (fault, has_fault)
+     WHERE p.prosecdef AND has_fault ORDER BY 1, 2`);
+  expect(open).toEqual([]);
+  await grantProcessRoles(database.url);
+  for (const db of Object.values(as))
+    await expect(db.execute('CREATE TEMP TABLE links (id text)')).rejects.toThrow('permission denied');
 });

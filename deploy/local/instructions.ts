@@ -45,9 +45,11 @@ export function instructions(addresses: Addresses): string {
   const { email, newPassword, loginFile } = addresses;
   const place = loginFile === null ? 'with the password in ADMIN_PASSWORD' : `password in ${loginFile}`;
   const password = newPassword === null ? place : `password ${newPassword} (stored in ${loginFile})`;
+  const isPrivate = addresses.apiUrl.startsWith('https:');
+  const warning = isPrivate ? '   the browser warns: the certificate was made on this machine' : '';
   return [
     '',
-    `Dashboard    ${addresses.apiUrl.replace(/\/v1$/, '/')}`,
+    `Dashboard    ${addresses.apiUrl.replace(/\/v1$/, '/')}${warning}`,
     `API          ${addresses.apiUrl}   reference: ${addresses.apiUrl}/docs   certificate: ${addresses.certFile}`,
     `Short links  ${[addresses.redirectorHttp, addresses.redirectorHttps].filter((url) => url !== '').join('   ')}`,
     `Login        ${email}, ${password}`,

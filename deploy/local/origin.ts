@@ -6,6 +6,7 @@ import { certificateQuestion } from '#api/apps/served-host.ts';
 import { DashboardFiles } from '#api/dashboard-files.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { exposeMail } from '#api/mail/mail-metrics.ts';
+import { exposeLearner } from '#api/migration/learner-metrics.ts';
 import { exposeOutbox } from '#api/outbox-metrics.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -58,6 +59,7 @@ const cache = new LinkCache({
 const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
 exposeMail(metrics, api.mailer);
+exposeLearner(metrics, api.linkLearner);
 // NATS may connect later: until then clicks older than some minutes can't be looked up, and everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: url } = config;
@@ -82,6 +84,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
   api.imports,
+  api.linkLearner,
   api.mailer,
   new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(apiDb, randomUUID()), metrics, log, clock: systemClock }),
   new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),

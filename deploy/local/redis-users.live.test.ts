@@ -63,6 +63,7 @@ async function canDo(role: RedisRole, work: (redis: Redis) => Promise<unknown>):
 const commands: [string, (redis: Redis) => Promise<unknown>, RedisRole[]][] = [
   ['keep a link', ({ commands: to }) => to.set('link:2:a', '1', 'PX', 1_000, 'NX'), ['redirector', 'signpost']],
   ['announce a link', ({ commands: to }) => to.publish('links:changes', 'x'), ['redirector', 'signpost']],
+  ['ask about a code', ({ commands: to }) => to.publish('links:asks', 'x'), ['redirector', 'signpost']],
   ['clear a limit', ({ commands: to }) => to.del('limit:auth:x'), ['signpost']],
   ['read a click', ({ commands: to }) => to.get('click:x'), ['signpost']],
   ['run a script', ({ commands: to }) => to.eval('return 1', 0), ['signpost']],

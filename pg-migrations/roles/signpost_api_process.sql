@@ -28,6 +28,7 @@ GRANT SELECT (id, organization_id) ON webhook_endpoints TO signpost_api_process;
 GRANT SELECT, UPDATE (worker, worker_until), DELETE ON imports TO signpost_api_process;
 GRANT SELECT (id, host, host_verified_at, deleted_at), UPDATE (host_verified_at) ON apps TO signpost_api_process;
 GRANT SELECT (id, organization_id) ON saved_views TO signpost_api_process;
+GRANT SELECT (id, organization_id) ON utm_templates TO signpost_api_process;
 GRANT SELECT ON shared_pages TO signpost_api_process;
 GRANT SELECT ON exchange_rates TO signpost_api_process;
 GRANT SELECT ON ingest.progress TO signpost_api_process;
@@ -65,6 +66,10 @@ BEGIN
   -- A view is looked up before its organization is known.
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'saved_views' AND policyname = 'api_process') THEN
     CREATE POLICY api_process ON saved_views FOR SELECT TO signpost_api_process USING (true);
+  END IF;
+  -- A template is looked up before its organization is known.
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'utm_templates' AND policyname = 'api_process') THEN
+    CREATE POLICY api_process ON utm_templates FOR SELECT TO signpost_api_process USING (true);
   END IF;
   -- A page is looked up by its token or id before its organization is known.
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'shared_pages' AND policyname = 'api_process') THEN

@@ -6,18 +6,20 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import { migrateForTest } from '#testing/servers.ts';
 import { clickColumns, clickRow } from './click-rows.ts';
-import { type ClickHouseServerProcess, startClickHouse } from './spawn.ts';
+import { builtClickHouse, type ClickHouseServerProcess, startClickHouse } from './spawn.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'signpost-freeze-'));
 const copy = join(folder, 'copy');
+const entry = builtClickHouse();
 let server: ClickHouseServerProcess;
 let client: ClickHouse;
 
 beforeAll(async () => {
-  server = await startClickHouse({ dataDir: join(folder, 'server') });
+  server = await startClickHouse({ dataDir: join(folder, 'server'), entry });
   client = new ClickHouse({ url: server.url });
-  await migrateClickHouse(client, { retentionDays: 36_500 });
+  await migrateForTest(client);
 });
 afterAll(async () => {
   await client.close();
@@ -61,7 +63,7 @@ test('a copy made during inserts opens as a store of its own, in which every rol
   cpSync(made.body.trim(), join(copy, 'store'), { recursive: true });
   isDone = true;
   await Promise.all(inserts);
-  const copied = await startClickHouse({ dataDir: copy });
+  const copied = await startClickHouse({ dataDir: copy, entry });
   const reader = new ClickHouse({ url: copied.url });
   try {
     const [row] = await reader.query<{ raw: number; rollup: number; owner: string }>(figures);
@@ -85,6 +87,6 @@ test('a start of the server removes a copy that was left', async () => {
   const { body } = await post('signpost');
   expect(existsSync(body.trim())).toBe(true);
   await server.stop();
-  server = await startClickHouse({ dataDir: join(folder, 'server'), port: server.port });
+  server = await startClickHouse({ dataDir: join(folder, 'server'), port: server.port, entry });
   expect(existsSync(body.trim())).toBe(false);
 });
