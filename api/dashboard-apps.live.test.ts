@@ -1,4 +1,4 @@
-/** The page of an app in a real browser, on the real API and against a real short-link host. */
+/** The page of an app, and what networks send to its host, in a real browser, on the real API and against a real short-link host. */
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { type Receiver, receiverForTest } from '#testing/receiver.ts';
 import { skipWithout } from '#testing/skip.ts';
@@ -68,6 +68,92 @@ test('the association files of an app are checked by a button that says what is 
   await page.reload();
   await page.getByRole('button', { name: 'Comprobar', exact: true }).click();
   await page.getByText('El tipo de contenido debe ser application/json').waitFor();
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('moving by visits is switched on after a wrong address was refused at its field, and shows what could not be learned', async (context) => {
+  inBrowser(context);
+  const owner = await stage.person();
+  const viewer = await stage.person('viewer', owner.organization_id);
+  const app = (await owner.call('POST', '/apps', { name: 'Moving' })).body;
+  const { page, context: browser, faults } = await stage.loggedIn(viewer);
+  await page.goto(`${stage.origin}/apps/${app.id}`);
+  await page.getByRole('heading', { name: 'Moving', exact: true }).waitFor();
+  expect(await page.getByText('Moving from another service').count()).toBe(0);
+
+  const { page: own, context: ownBrowser, faults: ownFaults } = await stage.loggedIn(owner);
+  await own.goto(`${stage.origin}/apps/${app.id}`);
+  const card = own.locator('section.card', { has: own.getByRole('heading', { name: 'Moving from another service' }) });
+  const url = card.getByLabel('Address at the old service');
+  await url.fill('https://old.example.com/');
+  await card.getByLabel('Hosts of destinations').fill('www.example.com, shop.example.com');
+  await card.getByRole('button', { name: 'Switch on' }).click();
+  await expect.poll(() => url.getAttribute('aria-invalid')).toBe('true');
+  await url.fill('https://old.example.com/{code}');
+  await card.getByRole('button', { name: 'Switch on' }).click();
+  await card.getByText('No taps in the last 7 days yet.').waitFor();
+  expect((await owner.call('GET', `/apps/${app.id}`)).body.settings.migration).toMatchObject({
+    url: 'https://old.example.com/{code}',
+    destination_hosts: ['www.example.com', 'shop.example.com'],
+  });
+  await stage.api.db.execute(
+    `INSERT INTO unlearned_codes (organization_id, app_id, short_code, reason, detail, asks, last_at)
+     SELECT $1, $2, 'code-' || n, CASE n WHEN 1 THEN 'foreign_host' ELSE 'unknown' END, CASE n WHEN 1 THEN 'evil.example' ELSE '404' END,
+            1, now() - n * interval '1 minute' FROM generate_series(1, 12) AS n`,
+    [owner.organization_id, app.id],
+  );
+  await page.reload();
+  await page.getByRole('cell', { name: 'code-1 it leads to another host (evil.example)' }).waitFor();
+  await page.getByText('and 2 more, in the API').waitFor();
+  expect(await page.getByLabel('Address at the old service').count()).toBe(0);
+  await card.getByRole('button', { name: 'Switch off' }).click();
+  await card.getByRole('button', { name: 'Switch on' }).waitFor();
+  expect((await owner.call('GET', `/apps/${app.id}`)).body.settings.migration).toBe(null);
+  expect([...faults, ...ownFaults]).toEqual([]);
+  await browser.close();
+  await ownBrowser.close();
+});
+
+test('copies of Apple’s postbacks are counted by source and value, and listed with why one is not verified', async (context) => {
+  inBrowser(context);
+  const owner = await stage.person();
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  const ofApp = async (name: string, app_store_id: string) =>
+    (
+      await owner.call('POST', '/apps', {
+        name,
+        ios: { bundle_id: `com.example.${app_store_id}`, team_id: 'ABCDE12345', app_store_id },
+      })
+    ).body.id;
+  const copies = page.getByRole('heading', { name: 'Copies of Apple’s postbacks' });
+  await page.goto(`${stage.origin}/integrations/postbacks`);
+  await page.getByText('No postbacks yet').waitFor();
+  // No app is in the App Store.
+  expect(await copies.count()).toBe(0);
+  const [first, second] = [await ofApp('First', '111'), await ofApp('Second', '222')];
+  await stage.api.db.execute(
+    `INSERT INTO ad_postbacks (organization_id, app_id, framework, transaction_id, sequence_index, unverified_reason, version,
+       ad_network_id, source_identifier, did_win, conversion_value, coarse_conversion_value)
+     SELECT $1, $2, 'skadnetwork', 't' || n, 0, reason, '4.0', network, '5239', true, fine, coarse
+       FROM (VALUES (1, NULL, 'one.skadnetwork', 63, NULL), (2, NULL, 'one.skadnetwork', 63, NULL),
+                    (3, NULL, 'two.skadnetwork', NULL, 'high'), (4, 'bad_signature', 'two.skadnetwork', 1, NULL)) AS v (n, reason, network, fine, coarse)`,
+    [owner.organization_id, second],
+  );
+  await page.goto(`${stage.origin}/integrations/postbacks?app_id=${first}`);
+  await copies.waitFor();
+  await page.getByText('No copies yet').waitFor();
+  await page.getByLabel('App', { exact: true }).selectOption({ label: 'Second' });
+  const counts = page.getByRole('table', { name: 'Verified copies, by source' });
+  await expect.poll(() => counts.getByRole('row').allInnerTexts()).toHaveLength(3);
+  const [, most, coarse] = (await counts.getByRole('row').allInnerTexts()).map((row) => row.split(/\s+/));
+  expect([most, coarse]).toEqual([
+    ['one.skadnetwork', '5239', '63', '1', '2'],
+    ['two.skadnetwork', '5239', 'high', '1', '1'],
+  ]);
+  const newest = page.getByRole('table', { name: 'Newest copies' });
+  expect(await newest.getByRole('row').count()).toBe(5);
+  expect(await newest.getByText('Not signed by Apple').count()).toBe(1);
   expect(faults).toEqual([]);
   await browser.close();
 });

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { packageRoot } from '#common/process/paths.ts';
+import { filled } from '#dashboard/texts/filled.ts';
 
 const folder = join(packageRoot(), 'dashboard', 'texts');
 /** With the texts of screens that are loaded later. */
@@ -18,6 +19,8 @@ test.each(others)('%s has the texts of the English file, with the same placehold
   for (const [key, text] of Object.entries(texts)) {
     expect([key, placeholders(text)]).toEqual([key, placeholders(english[key])]);
     expect([key, text.trim()]).not.toEqual([key, '']);
+    // Braces and bars that are left would be shown.
+    expect([key, filled(text, {})]).toEqual([key, expect.not.stringMatching(/[{}|]/)]);
   }
 });
 

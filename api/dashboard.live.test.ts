@@ -6,18 +6,18 @@ import { Secret, TOTP } from 'otpauth';
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { newId } from '#common/ids.ts';
+import { namedTargets } from '#common/links/rule-id.ts';
 import { matchJson } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
 import { skipWithout } from '#testing/skip.ts';
 import { logo, screensOf } from './testing/dashboard-screens.ts';
+import { openShop, type Shop } from './testing/dashboard-shop.ts';
 import {
   chromiumProgram,
   type DashboardStage,
   logIn,
-  openShop,
   type Person,
   password,
-  type Shop,
   startDashboard,
 } from './testing/dashboard-stage.ts';
 import { clickOf, eventOf } from './testing/live-stage.ts';
@@ -138,7 +138,7 @@ test('a short code is checked as it is typed, a taken one is reported at its fie
   await page.getByLabel('Short code').fill(taken?.short_code ?? '');
   await page.getByText('Another link has this code.').waitFor();
   // With its sections open the form is longer than the screen.
-  for (const section of ['UTM parameters', 'Apps and devices', 'Tags and expiry'])
+  for (const section of ['UTM parameters', 'Apps and devices', 'Tags, expiry and limit'])
     await page.getByText(section).click();
   const create = page.getByRole('button', { name: 'Create link' });
   expect(await isOnScreen(page, create)).toBe(true);
@@ -247,6 +247,17 @@ test('a link is made with rules in an order of one’s own and a password, and s
     .getByRole('row', { name: /^Desktop/ })
     .getByText('Rule 2', { exact: true })
     .waitFor();
+  const ids = namedTargets(link.id, link.rules).map(({ id }) => id);
+  for (const rule of ['', ids[1], ids[2], '0123456789abcdef']) await stage.click(person, app.id, link.id, rule);
+  await page.reload();
+  const figures = page.getByRole('region', { name: 'Clicks by rule' });
+  for (const label of [
+    /^Rule 1, variant B: Austria · .* → www\.example\.com\/B1$/,
+    /^Rule 2: German → www\.example\.com\/de1$/,
+    /^An earlier rule \(0123456789abcdef\)1$/,
+    /^No rule1$/,
+  ])
+    await figures.getByRole('listitem').filter({ hasText: label }).waitFor();
   expect(faults).toEqual([]);
   await browser.close();
   const viewer = await stage.loggedIn(await stage.person('viewer', person.organization_id));
@@ -265,11 +276,13 @@ test('the pages of an app are written in its settings, and one that is too long 
   const gone = page.getByLabel('When a link has expired (HTML)');
   await page.getByLabel('When there is no such link (HTML)').fill('<h1>Not here</h1>');
   await gone.fill('x'.repeat(16_385));
-  await page.getByRole('button', { name: 'Save' }).click();
+  const settings = page.locator('form', { has: page.getByRole('heading', { name: 'Settings' }) });
+  const save = settings.getByRole('button', { name: 'Save' });
+  await save.click();
   await expect.poll(() => gone.getAttribute('aria-invalid')).toBe('true');
   await expect.poll(() => isOnScreen(page, gone)).toBe(true);
   await gone.fill('');
-  await page.getByRole('button', { name: 'Save' }).click();
+  await save.click();
   const pages = async () => (await owner.call('GET', `/apps/${shop.appId}`)).body.pages;
   await expect.poll(pages).toEqual({ not_found: '<h1>Not here</h1>', expired: null });
   expect(faults).toEqual([]);
@@ -303,6 +316,11 @@ test('links are chosen with the keyboard, tagged, archived and deleted together,
   await page.goto(`${stage.origin}/links?campaign=last`);
   await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
   await page.getByRole('button', { name: 'Archive' }).click();
+  const question = page.getByRole('dialog', { name: 'Archive and turn off 3 links?' });
+  await question.getByRole('button', { name: 'Cancel' }).click();
+  expect(await totalOf('archived=true')).toBe(0);
+  await page.getByRole('button', { name: 'Archive' }).click();
+  await question.getByRole('button', { name: 'Archive' }).click();
   await page.getByText('3 links changed.').waitFor();
   expect([await totalOf('archived=true'), await totalOf('archived=false')]).toEqual([3, 127]);
   await page.getByRole('button', { name: 'Remove the filter Campaign' }).click();
@@ -327,8 +345,14 @@ test('a change of many links waits at the limit, shows how far it is, and keeps 
   await person.call('POST', '/links/bulk', { links });
   const { page, context: browser } = await stage.loggedIn(person);
   let sent = 0;
-  await page.route('**/v1/links/bulk', (route) => {
+  let release = () => {};
+  const isSeen = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route('**/v1/links/bulk', async (route) => {
     sent++;
+    // The progress is on the screen only until the answer.
+    if (sent > 2) await isSeen;
     if (sent === 2) return route.fulfill({ status: 429, headers: { 'retry-after': '1' }, json: {} });
     return sent > 2
       ? route.fulfill({ status: 400, json: { error: { message: 'refused by a test' } } })
@@ -337,12 +361,17 @@ test('a change of many links waits at the limit, shows how far it is, and keeps 
   await nav(page, 'Links').click();
   for (const rows of ['1–50', '51–100', '101–101']) {
     await page.getByText(`${rows} of 101`).waitFor();
-    await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
+    const all = page.getByRole('checkbox', { name: 'Choose all links of this page' });
+    // Until the rows arrive it is that of the page before, which is checked.
+    await expect.poll(() => all.isChecked()).toBe(false);
+    await all.check();
     if (rows !== '101–101') await page.getByRole('button', { name: 'Next page' }).click();
   }
   await page.getByText('101 chosen').waitFor();
   await page.getByRole('button', { name: 'Archive' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
   await page.getByText('100 of 101 done').waitFor();
+  release();
   await page.getByText('refused by a test').waitFor();
   await page.getByText('100 links changed.').waitFor();
   await page.getByText('1 chosen').waitFor();
@@ -497,7 +526,7 @@ test('a webhook is created for chosen facts, shows its secret once, and its mess
   await failMessages(webhook.id);
   await page.getByRole('button', { name: 'Send a time range again' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
-  await page.getByText('1 messages will be sent again.').waitFor();
+  await page.getByText('1 message will be sent again.').waitFor();
   expect(await statusOf()).toBe('pending');
   expect(faults).toEqual([]);
   await browser.close();
@@ -568,6 +597,43 @@ test('a postback is made from a template with macros, shown with sample values, 
   await page.getByText('No postbacks yet').waitFor();
   expect(faults).toEqual([]);
   await browser.close();
+});
+
+test('copies of Apple’s postbacks are counted and listed beside postbacks, if an app is in the App Store', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const ios = { bundle_id: 'com.example.app', team_id: null, app_store_id: '525463029', uri_scheme: null };
+  const app = (await person.call('POST', '/apps', { name: 'Advertised', ios })).body;
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/integrations/postbacks`);
+  await page.getByText('No copies yet').waitFor();
+  await stage.api.db.execute(
+    `INSERT INTO ad_postbacks (organization_id, app_id, framework, transaction_id, sequence_index, unverified_reason,
+       ad_network_id, source_identifier, did_win, coarse_conversion_value)
+     SELECT $1, $2, 'adattributionkit', id, 0, reason, 'com.example.ads', source, true, 'high'
+       FROM (VALUES ('a', NULL, '5239'), ('b', NULL, '5239'), ('c', 'bad_signature', '<b>')) AS v (id, reason, source)`,
+    [person.organization_id, app.id],
+  );
+  await page.reload();
+  const counts = page.getByRole('table', { name: 'Verified copies, by source' });
+  await counts.getByText('5239').waitFor();
+  expect(await counts.getByRole('row').allInnerTexts()).toEqual([
+    expect.stringContaining('Ad network'),
+    expect.stringMatching(/com\.example\.ads\s+5239\s+high\s+1\s+2/),
+  ]);
+  await page.getByText('Not signed by Apple').waitFor();
+  expect(await page.getByText('<b>').count()).toBe(1);
+  expect(faults).toEqual([]);
+  await browser.close();
+  const other = await stage.person();
+  await other.call('POST', '/apps', { name: 'Only on the web' });
+  const without = await stage.loggedIn(other);
+  await without.page.goto(`${stage.origin}/integrations/postbacks`);
+  await without.page.getByText('No postbacks yet').waitFor();
+  expect(await without.page.getByText('Copies of Apple').count()).toBe(0);
+  await without.context.close();
 });
 
 /** As the process that delivers would note it. */
@@ -645,7 +711,13 @@ test('a file with columns of its own is checked row by row, imported, and taken 
     .setInputFiles({ name: 'l.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
   await page.getByLabel('From').selectOption({ label: 'Bitly' });
   expect(await page.getByLabel('Hosts whose codes to take over').inputValue()).toBe('bit.ly');
+  await page.getByLabel('From').selectOption({ label: 'Branch' });
+  const key = page.getByLabel('Branch key (optional)');
+  await key.fill('nonsense');
+  await page.getByRole('button', { name: 'Check the file' }).click();
+  await expect.poll(() => key.getAttribute('aria-invalid')).toBe('true');
   await page.getByLabel('From').selectOption({ label: 'Plain CSV' });
+  expect(await key.count()).toBe(0);
   expect(await page.getByLabel('Hosts whose codes to take over').inputValue()).toBe('');
   await page.getByText('Columns of the file').click();
   await page.getByLabel('Code', { exact: true }).selectOption('Kürzel');

@@ -63,6 +63,7 @@ export interface LinkExplanation {
   readonly rule: ExplainedRule;
   readonly rule_index: number | null;
   readonly variant: number | null;
+  readonly rule_id: string | null;
   readonly rules_passed_over: readonly { readonly index: number; readonly condition: RuleCondition }[];
   readonly status: number;
   readonly location: string | null;
@@ -90,6 +91,7 @@ export function explainLink(
     rule: answer.rule,
     rule_index: answer.target?.index ?? null,
     variant: answer.target?.variant ?? null,
+    rule_id: answer.ruleId || null,
     rules_passed_over: answer.ruleConditions.flatMap((condition, index) =>
       condition === null ? [] : [{ index, condition }],
     ),
@@ -122,7 +124,7 @@ function answerOf(
   const visit = { user_agent, language, country, ip, accept, query, clickId: PLACEHOLDER_CLICK_ID };
   const answer = imaginedAnswer({ app, link }, visit, nowMs, shortUrl, isUsedUp(clickLimit));
   if (isHostVerified) return answer;
-  const noRule = { target: null, ruleConditions: [] };
+  const noRule = { target: null, ruleId: '', ruleConditions: [] };
   return { ...answer, ...noRule, rule: 'host_not_verified', ...refusalAnswer('not_found', accept, null) };
 }
 
@@ -259,7 +261,9 @@ function ignoredSentences({ rules }: LinkSnapshot, { country, language }: Explai
   const isAsked = (field: 'country' | 'language') => rules?.some((rule) => rule[field] !== undefined) === true;
   const found: string[] = [];
   if (country !== undefined && !isAsked('country'))
-    found.push('The country is recorded with the click; it does not change where the link leads.');
+    found.push(
+      'The country is recorded with the click, and its region and city if GEOIP_DB has them; it does not change where the link leads.',
+    );
   if (language !== undefined && !isAsked('language'))
     found.push(
       'The language is recorded, and chooses the words of a tap page; it does not change where the link leads.',

@@ -15,6 +15,7 @@ import { t } from './texts/text.ts';
 const Links = screen(async () => ({ default: (await import('./screens/links.tsx')).Links }));
 const LinkPage = screen(async () => ({ default: (await import('./screens/link-page.tsx')).LinkPage }));
 const OrphanVisits = screen(async () => ({ default: (await import('./screens/orphan-visits.tsx')).OrphanVisits }));
+const UtmTemplates = screen(async () => ({ default: (await import('./screens/utm-templates.tsx')).UtmTemplates }));
 const Apps = screen(async () => ({ default: (await import('./screens/apps.tsx')).Apps }));
 const AppPage = screen(async () => ({ default: (await import('./screens/app-page.tsx')).AppPage }));
 const Debugger = screen(async () => ({ default: (await import('./screens/debugger.tsx')).Debugger }));
@@ -102,6 +103,7 @@ export function App() {
               <Route path="/" component={Overview} />
               <Route path="/links" component={Links} />
               <Route path="/links/unknown" component={OrphanVisits} />
+              <Route path="/links/utm-templates" component={UtmTemplates} />
               <Route path="/links/:id">{({ id }) => <LinkPage key={id} id={id} />}</Route>
               <Route path="/apps" component={Apps} />
               <Route path="/apps/:id">{({ id }) => <AppPage key={id} id={id} />}</Route>

@@ -29,6 +29,7 @@ export interface LinkDraft extends Record<TextField, string> {
   tags: string;
   /** As a local time, for the browser's own field. */
   expires: string;
+  max_clicks: string;
 }
 
 export function draftOf(link: Link | null): LinkDraft {
@@ -39,6 +40,7 @@ export function draftOf(link: Link | null): LinkDraft {
     path: link?.path ?? '',
     tags: link?.tags.join(', ') ?? '',
     expires: link?.expires_at ? localTime(Date.parse(link.expires_at)) : '',
+    max_clicks: link?.max_clicks ? String(link.max_clicks) : '',
   };
 }
 
@@ -54,8 +56,12 @@ export function changesOf(draft: LinkDraft, before: LinkDraft): Body<'PATCH /lin
   if (draft.expires !== before.expires) {
     changes['expires_at'] = draft.expires === '' ? null : new Date(draft.expires).toISOString();
   }
+  if (draft.max_clicks.trim() !== before.max_clicks) changes['max_clicks'] = countOf(draft.max_clicks.trim());
   return changes;
 }
+
+/** Text that is not a number is sent unchanged, and the API refuses it: null would remove the limit. */
+const countOf = (text: string) => (text === '' ? null : /^\d+$/.test(text) ? Number(text) : text);
 
 /** Without an in-app path, the path of the destination is used. */
 export function newLinkOf(draft: LinkDraft, appId: string): Body<'POST /links'> {

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { absent, refuseWrite, tenantOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
+import { filledFrom, templatesOf } from '#api/utm-filling.ts';
 import { parseObject } from '#common/http/json.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { bodyValidator } from '#common/http/validation.ts';
@@ -71,9 +72,12 @@ export const bulkCreateLinks = route({
     const checked = given.map((link) => checkLink(link, isObject(link) ? newLinkFaults(link) : []));
     const valid = given.map((link, at) => (checked[at] ? null : (link as NewLink)));
     const owners = await findOwners(deps.tenancy, caller, valid);
+    const templates = await templatesOf(deps.tenancy, caller, valid);
     const items: (BatchItem | Rejection)[] = valid.map((link, at) => {
       const owner = checked[at] ?? owners[at] ?? invalid('app_id', 'is required');
-      return owner instanceof Rejection || !link ? (owner as Rejection) : { owner, fields: storable(link) };
+      if (owner instanceof Rejection || !link) return owner as Rejection;
+      const filled = filledFrom(templates, owner, link);
+      return filled instanceof Rejection ? filled : { owner, fields: storable(filled) };
     });
     const outcomes = await createLinks(
       deps,

@@ -1,8 +1,10 @@
 import { findOwner, refuseWrite } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
+import { holderOf } from '#api/link-holder.ts';
 import { route } from '#api/route.ts';
+import { filled } from '#api/utm-filling.ts';
 import { invalid, Rejection, taken } from '#common/http/rejection.ts';
-import { type LinkRow, linkAnswer, linkExample, linkSchema, linkWithCode } from '#common/links/link.ts';
+import { type LinkRow, linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
 import { createLink, type LinkOwner } from '#common/links/link-creation.ts';
 import {
   type LinkToCreate,
@@ -11,7 +13,6 @@ import {
   newLinkFaults,
   withDestination,
 } from '#common/links/link-fields.ts';
-import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 
 export const createLinkRoute = route({
   method: 'POST',
@@ -35,7 +36,10 @@ export const createLinkRoute = route({
     const denied = refuseWrite(caller, owner.organization_id);
     if (denied) return denied;
 
-    const created = await createOrRefuse(deps, owner, storable(body));
+    const link = await filled(deps.tenancy, caller, owner, body);
+    if (link instanceof Rejection) return link;
+
+    const created = await createOrRefuse(deps, owner, storable(link));
     if (created instanceof Rejection) return created;
     // A redirector may remember the code as unknown, if it was requested before.
     await deps.announce({ kind: 'link', host: created.host, short_code: created.short_code });
@@ -44,7 +48,7 @@ export const createLinkRoute = route({
 });
 
 /** @throws if the body was not validated. */
-export function storable({ app_id: _, ...body }: NewLink): LinkToCreate {
+export function storable({ app_id: _, ...body }: Omit<NewLink, 'utm_template_id'>): LinkToCreate {
   const { path, ...fields } = withDestination(body);
   if (path === undefined) throw new Error('a link without a path or a url was not refused');
   return { ...fields, path };
@@ -67,23 +71,4 @@ export async function createOrRefuse(
     case 'created':
       return creation.link;
   }
-}
-
-const byExternalId = `SELECT id FROM links
-  WHERE organization_id = ANY ($1) AND app_id = $2 AND external_id = $3 AND deleted_at IS NULL`;
-const byCode = `SELECT l.id FROM apps a CROSS JOIN ${linkWithCode('$3')} JOIN links l ON l.id = h.link_id
-  WHERE a.organization_id = ANY ($1) AND a.id = $2 AND l.deleted_at IS NULL`;
-
-/** The link of the app that has the short code or the external id; null if that one is deleted. */
-export async function holderOf(
-  tenancy: Tenancy,
-  owner: LinkOwner,
-  field: 'short_code' | 'external_id',
-  value: string,
-): Promise<string | null> {
-  const sql = field === 'short_code' ? byCode : byExternalId;
-  const [holder] = await tenancy.within(allApps([owner.organization_id]), (tenant) =>
-    tenant.query<{ id: string }>(sql, [owner.app_id, value]),
-  );
-  return holder?.id ?? null;
 }

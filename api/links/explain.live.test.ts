@@ -156,12 +156,13 @@ const rules = [
   },
 ];
 
-test('links with rules are explained as the redirector answers, and no answer may be kept for another visitor', async () => {
+test('links with rules are explained as the redirector answers and records them, and no answer may be kept for another visitor', async () => {
   const made = await owner.call('POST', '/apps', { name: 'Ruled', ...apps['tapped'] });
   const { body: link } = await owner.call('POST', '/links', { app_id: made.body.id, path: '/a', rules });
   expect(link.rules).toEqual(rules);
   const countries = openCountryDatabase('');
   const seen = new Set<string>();
+  const recorded = new Set(edge.clicks().map(({ click_id }) => click_id));
   for (const ip of ['8.8.8.8', '91.1.2.3', '91.1.2.4', '91.1.2.5', '202.12.27.33', '2001:4860:4860::8888'])
     for (const user_agent of [iphone, pixel, 'curl/8.5.0'])
       for (const language of ['de-AT', 'en']) {
@@ -170,6 +171,12 @@ test('links with rules are explained as the redirector answers, and no answer ma
         const { body } = await owner.call('POST', `/links/${link.id}/explain`, asked);
         expect(body.headers['Cache-Control'], JSON.stringify(body)).toBe('private, no-store');
         await compare(link.url, visit, body);
+        const added = edge.clicks().filter(({ click_id }) => !recorded.has(click_id));
+        for (const { click_id } of added) recorded.add(click_id);
+        expect(added.length).toBeGreaterThan(0);
+        expect(new Set(added.map((click) => click['rule'] ?? null)), JSON.stringify(visit)).toEqual(
+          new Set([body.rule_id]),
+        );
         seen.add(String(body.rule_index));
       }
   // Which variant an address has depends on the link's id.
@@ -178,12 +185,13 @@ test('links with rules are explained as the redirector answers, and no answer ma
 
 test('an explanation names the rule that decides, and why the ones before it do not', async () => {
   const at = '2026-11-22T12:00:00Z';
-  const { rule, rule_index, variant, rules_passed_over, sentences, location } = await explained(
+  const { rule, rule_index, rule_id, variant, rules_passed_over, sentences, location } = await explained(
     {},
     { rules: [{ after: '2026-11-22T12:00:01Z', url: 'https://later.example/' }, ...rules] },
     { user_agent: iphone, at, ip: '192.0.2.7', country: 'FR' },
   );
   expect([rule, rule_index]).toEqual(['link.rules', 5]);
+  expect(rule_id).toMatch(/^[0-9a-f]{16}$/);
   expect(location).toBe(variants[variant]?.url);
   expect(rules_passed_over.map(({ condition }: { condition: string }) => condition)).toEqual([
     ...['after', 'platform', 'country', 'before', 'country'],
@@ -209,7 +217,9 @@ test('the association file of the host, and what a match would need, are said in
   expect(match).toEqual({ possible: true, certain_by: ['url', 'click_id'], by_signals_hours: 6 });
   const text = sentences.join('\n');
   expect(text).toContain('ABCDE12345.com.example.app');
-  expect(text).toContain('The country is recorded with the click; it does not change where the link leads.');
+  expect(text).toContain(
+    'The country is recorded with the click, and its region and city if GEOIP_DB has them; it does not change where the link leads.',
+  );
   expect(text).toMatch(/within 168 hours.*\n.*within 6 hours.*at least 0\.6/);
 });
 

@@ -73,6 +73,9 @@ const explanation = Type.Object(
     rule: choiceOf(rules, 'The field that decides.'),
     rule_index: Type.Union([Type.Integer(), Type.Null()], { description: 'The one of the link’s rules that decides.' }),
     variant: Type.Union([Type.Integer(), Type.Null()], { description: 'The one of its variants.' }),
+    rule_id: Type.Union([Type.String(), Type.Null()], {
+      description: 'The value of rule in statistics of such a visit: of the conditions and the destination.',
+    }),
     rules_passed_over: Type.Array(
       Type.Object({ index: Type.Integer(), condition: choiceOf(conditions, 'The first that does not hold.') }),
       { description: 'The rules before it.' },
@@ -131,6 +134,7 @@ export const explainLinkRoute = route({
         rule: 'link.fallback_url',
         rule_index: null,
         variant: null,
+        rule_id: null,
         rules_passed_over: [{ index: 0, condition: 'country' }],
         status: 302,
         location: 'https://www.example.com/sale?utm_source=newsletter',

@@ -1,4 +1,5 @@
 import { refuseWrite, tenantOf } from '#api/access.ts';
+import { holderOf } from '#api/link-holder.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { Rejection, taken } from '#common/http/rejection.ts';
@@ -12,7 +13,6 @@ import {
 } from '#common/links/link-fields.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
-import { holderOf } from './create.ts';
 import { findLink, linkParams, readLink } from './read.ts';
 
 export const updateLinkRoute = route({

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { findOwner, refuseWrite, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { route, type UserCaller } from '#api/route.ts';
+import { filled } from '#api/utm-filling.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import { linkFaults, upsertedLinkBody, withDestination } from '#common/links/link-fields.ts';
@@ -41,7 +42,9 @@ export const upsertLink = route({
     if (owner instanceof Rejection) return owner;
     const denied = refuseWrite(caller, owner.organization_id);
     if (denied) return denied;
-    const { path, ...fields } = withDestination(body);
+    const link = await filled(deps.tenancy, caller, owner, body);
+    if (link instanceof Rejection) return link;
+    const { path, ...fields } = withDestination(link);
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       const known = await byExternalId(deps, caller, params.app_id, external_id);
       if (known) {

@@ -1,6 +1,6 @@
 /** Every screen of the dashboard, and how it is opened: for pictures and for checks of accessibility. */
 import type { Page } from 'playwright-core';
-import type { Shop } from './dashboard-stage.ts';
+import type { Shop } from './dashboard-shop.ts';
 
 export interface Screen {
   readonly name: string;
@@ -123,6 +123,45 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'utm-templates',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links/utm-templates`);
+        await page.getByText('medium=print').waitFor();
+      },
+    },
+    {
+      name: 'new-utm-template',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links/utm-templates?new=1`);
+        await page.getByLabel('Name', { exact: true }).fill('Instagram, stories');
+        await page.getByLabel('utm_source').fill('instagram');
+      },
+    },
+    {
+      name: 'utm-template-choice',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links?new=1`);
+        await page.getByLabel('Destination').fill('https://www.example.com/sale');
+        await page.getByText('UTM parameters').click();
+        await page.getByLabel('Template').selectOption({ label: 'Newsletter (newsletter · email)' });
+        await page.getByLabel('utm_content').scrollIntoViewIfNeeded();
+      },
+    },
+    {
+      name: 'max-clicks',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links/${shop.linkIds[4]}`);
+        await page.getByText('212 of 500 used').waitFor();
+        await page.getByRole('button', { name: 'Edit' }).click();
+        await page.getByText('Tags, expiry and limit').click();
+        await page.getByLabel('Address after expiry').scrollIntoViewIfNeeded();
+      },
+    },
+    {
       name: 'bulk',
       isLong: false,
       open: async (page, origin) => {
@@ -181,6 +220,15 @@ export function screensOf(shop: Shop): readonly Screen[] {
         await page.getByText('TXT').waitFor();
         await page.getByRole('button', { name: 'Check', exact: true }).click();
         await page.getByRole('list', { name: 'Result of the check' }).waitFor();
+      },
+    },
+    {
+      name: 'app-migration',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/apps/${shop.appId}`);
+        await page.getByText('partners.example.net').waitFor();
+        await page.getByText(/of the taps of the last 7 days|No taps in the last 7 days/).waitFor();
       },
     },
     {

@@ -1,7 +1,8 @@
 /** How fast the first pages are, with a CPU four times slower and an empty cache: medians of several visits. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type DashboardStage, logIn, openShop, type Person, startDashboard } from './dashboard-stage.ts';
+import { openShop } from './dashboard-shop.ts';
+import { type DashboardStage, logIn, type Person, startDashboard } from './dashboard-stage.ts';
 
 const visits = 5;
 const slowdown = 4;

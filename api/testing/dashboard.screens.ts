@@ -7,7 +7,8 @@ import { matchJson } from '#common/log/match-record.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
 import { screensOf } from './dashboard-screens.ts';
-import { type DashboardStage, openShop, type Person, type Shop, startDashboard } from './dashboard-stage.ts';
+import { openShop, type Shop } from './dashboard-shop.ts';
+import { type DashboardStage, type Person, startDashboard } from './dashboard-stage.ts';
 import { clickOf, eventOf } from './live-stage.ts';
 
 const folder = join(packageRoot(), 'docs', 'dashboard');

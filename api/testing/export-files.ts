@@ -8,6 +8,8 @@ export interface ExportedLink {
   readonly title: string;
   readonly created: Date;
   readonly clicks: number;
+  /** After how many clicks it ends; null: never. */
+  readonly clicksMax: number | null;
   readonly isArchived: boolean;
   readonly tags: readonly string[];
 }
@@ -21,6 +23,8 @@ export function exportedLink(n: number): ExportedLink {
     title: `Product "${n}", übersicht; new`,
     created: new Date(firstMs + n * 1_000),
     clicks: n * 3,
+    // Some have a rest, and some are used up.
+    clicksMax: n % 5 === 0 ? n * 3 + 15 : n % 11 === 0 ? n * 3 : null,
     isArchived: n % 7 === 0,
     tags: n % 5 === 0 ? ['sale', 'été'] : [],
   };
@@ -108,10 +112,13 @@ export const exportFormats: Readonly<Record<ImportSource, Export>> = {
     ],
   },
   shortio: {
-    header: ['originalURL', 'path', 'shortURL', 'title', 'createdAt', 'archived', 'tags', 'clicks', 'iphoneURL'],
+    header: [
+      ...['originalURL', 'path', 'shortURL', 'title', 'createdAt', 'archived', 'tags', 'clicks', 'iphoneURL'],
+      'clicksLimit',
+    ],
     row: (link, host) => [
       ...[link.destination, link.code, `https://${short(link, host)}`, link.title, iso(link.created), link.isArchived],
-      ...[link.tags.join(';'), link.clicks, 'https://ios.example.com/'],
+      ...[link.tags.join(';'), link.clicks, 'https://ios.example.com/', link.clicksMax ?? ''],
     ],
   },
   tinyurl: {
@@ -130,10 +137,10 @@ export const exportFormats: Readonly<Record<ImportSource, Export>> = {
     ],
   },
   shlink: {
-    header: ['createdAt', 'domain', 'shortCode', 'shortUrl', 'longUrl', 'title', 'tags', 'visits'],
+    header: ['createdAt', 'domain', 'shortCode', 'shortUrl', 'longUrl', 'title', 'tags', 'visits', 'meta.maxVisits'],
     row: (link, host) => [
       ...[iso(link.created), host, link.code, `https://${short(link, host)}`, link.destination, link.title],
-      ...[link.tags.join('|'), link.clicks],
+      ...[link.tags.join('|'), link.clicks, link.clicksMax ?? 'null'],
     ],
   },
   yourls: {

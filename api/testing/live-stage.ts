@@ -32,6 +32,7 @@ export function clickOf(place: Place, more: { click_id?: string; user_agent?: st
     campaign: 'spring',
     ...utmFrom(() => ''),
     trigger: 'link',
+    rule: '',
     is_prefetch: false,
     is_preview: false,
     ...more,

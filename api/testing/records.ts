@@ -25,12 +25,15 @@ export interface TestRecord {
   readonly campaign: string;
   readonly platform: string;
   readonly country: string;
+  readonly region: string;
+  readonly city: string;
   readonly utm_source: string;
   readonly utm_medium: string;
   readonly utm_campaign: string;
   readonly utm_term: string;
   readonly utm_content: string;
   /** Of a click. */
+  readonly rule: string;
   readonly referrer_host: string;
   readonly browser: string;
   /** Of a click or an install. */
@@ -116,7 +119,10 @@ export function fieldsOfPlace(idx: number, isOrganic: boolean) {
     utm_content: at(['', 'banner', 'text'], 2),
     referrer_host: at(['', 'example.com', 'news.example', 'a.example'], 5),
     os: at(['iOS', 'Android', ''], 7),
+    rule: at(['', '0123456789abcdef', 'fedcba9876543210'], 4),
     language: at(['de', 'en-GB', '', 'fr', 'pt-BR'], 11),
+    region: at(['DE-BY', '', 'FR-IDF', 'US-CA'], 19),
+    city: at(['Munich', 'Paris', '', "L'Aquila", 'Saint-Denis, Réunion'], 23),
     name: at(['opened', 'purchase', 'signed up', "o'brien", 'level'], 13),
     match_type: isOrganic ? 'none' : at(['click_id', 'install_referrer', 'probabilistic'], 17),
   };
@@ -129,7 +135,8 @@ export function valueIn(record: TestRecord, field: Exclude<FilterColumn, 'tag'>)
     case 'referrer':
       return kind === 'clicks' ? record.referrer_host : '';
     case 'browser':
-      return kind === 'clicks' ? record.browser : '';
+    case 'rule':
+      return kind === 'clicks' ? record[field] : '';
     case 'os':
     case 'language':
       return kind === 'events' ? '' : record[field];
@@ -147,12 +154,12 @@ export function valueIn(record: TestRecord, field: Exclude<FilterColumn, 'tag'>)
 }
 
 const shared =
-  'organization_id app_id link_id campaign platform country utm_source utm_medium utm_campaign utm_term utm_content time'.split(
+  'organization_id app_id link_id campaign platform country region city utm_source utm_medium utm_campaign utm_term utm_content time'.split(
     ' ',
   );
 const origin = ['batch_id', 'producer_id', 'frame_no', 'idx'];
 const columnsOf = {
-  clicks: [...shared, 'click_id', 'browser', 'referrer_host', 'os', 'language', 'is_bot', 'visitor', ...origin],
+  clicks: [...shared, 'click_id', 'browser', 'rule', 'referrer_host', 'os', 'language', 'is_bot', 'visitor', ...origin],
   installs: [
     ...shared,
     ...'install_id match_id attributed trigger os language match_type match_guaranteed'.split(' '),

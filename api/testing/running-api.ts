@@ -4,6 +4,7 @@ import type { ImportWorker } from '#api/imports/import-worker.ts';
 import type { LiveFeed } from '#api/live/live-feed.ts';
 import type { Mailer } from '#api/mail/mailer.ts';
 import type { SmtpOptions } from '#api/mail/smtp.ts';
+import type { LinkLearner } from '#api/migration/link-learner.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import type { Role } from '#api/route.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -47,6 +48,8 @@ export interface ApiForTest {
   readonly live: LiveFeed;
   /** Works on imports only when a test triggers it. */
   readonly imports: ImportWorker;
+  /** Asks old services only after `start`. */
+  readonly linkLearner: LinkLearner;
   /** Sends mail only when a test triggers it. */
   readonly mailer: Mailer;
   /** The API's clock; `advance` moves it. */
@@ -122,6 +125,7 @@ export async function apiForTest(
     hostChecks: api.hostChecks,
     live: api.live,
     imports: api.imports,
+    linkLearner: api.linkLearner,
     mailer: api.mailer,
     advance: (ms) => {
       aheadMs += ms;
@@ -137,6 +141,7 @@ export async function apiForTest(
     stop: async () => {
       await api.live.stop();
       await server.stop(2_000);
+      await api.linkLearner.stop();
       await api.outbox.stop();
       await api.mailer.stop();
       await Promise.all([clickhouse.close(), reads.close(), redis.close(), apiDb.close(), db.close()]);

@@ -4,9 +4,10 @@ import { type TextKey, t } from '#dashboard/texts/text.ts';
 const places: readonly (readonly [path: string, text: TextKey])[] = [
   ['/links', 'orphans.links'],
   ['/links/unknown', 'orphans.title'],
+  ['/links/utm-templates', 'utm.title'],
 ];
 
-/** The links, and the codes that should perhaps be some. */
+/** The links, the codes that should perhaps be some, and what fills new ones. */
 export function LinkTabs() {
   const [path] = useLocation();
   return (

@@ -38,7 +38,7 @@ export function BulkBar({ ids, total, filter, areArchived, onChoose }: BulkBarPr
   /** The filter of which all links are chosen: another one is another choice. */
   const [allOf, setAllOf] = useState('');
   const list = JSON.stringify(filter);
-  const [asks, setAsks] = useState<'' | 'delete' | 'add_tags' | 'remove_tags'>('');
+  const [asks, setAsks] = useState<'' | 'archive' | 'delete' | 'add_tags' | 'remove_tags'>('');
   const [work, setWork] = useState<Work | null>(null);
   const [result, setResult] = useState<BulkResult | null>(null);
   const takesAll = allOf === list;
@@ -81,7 +81,7 @@ export function BulkBar({ ids, total, filter, areArchived, onChoose }: BulkBarPr
           {t('bulk.clear')}
         </button>
         <span className="row wrap push">
-          <button type="button" onClick={() => void run({ archived: !areArchived })}>
+          <button type="button" onClick={() => (areArchived ? void run({ archived: false }) : setAsks('archive'))}>
             {t(areArchived ? 'link.restore' : 'link.archive')}
           </button>
           <button type="button" onClick={() => setAsks('add_tags')}>
@@ -95,6 +95,16 @@ export function BulkBar({ ids, total, filter, areArchived, onChoose }: BulkBarPr
           </button>
         </span>
       </section>
+      {asks === 'archive' ? (
+        <Confirm
+          title={t('bulk.archive_title', { count: whole(count) })}
+          text={t('link.archive_text')}
+          action={t('link.archive')}
+          isBusy={false}
+          onConfirm={() => void run({ archived: true })}
+          onClose={() => setAsks('')}
+        />
+      ) : null}
       {asks === 'delete' ? (
         <Confirm
           title={t('bulk.delete_title', { count: whole(count) })}

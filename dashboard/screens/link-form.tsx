@@ -5,6 +5,7 @@ import { ApiFailure } from '#dashboard/api.ts';
 import { type Availability, useAvailability } from '#dashboard/code-availability.ts';
 import { changed, draftOf, type Link, type LinkDraft } from '#dashboard/link-draft.ts';
 import { LinkSaving, type PasswordDraft } from '#dashboard/link-saving.ts';
+import { clicksUsed } from '#dashboard/link-words.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, More, useFaultFocus } from '#dashboard/parts/fields.tsx';
@@ -13,7 +14,9 @@ import { SocialCards } from '#dashboard/parts/social-cards.tsx';
 import { useApps } from '#dashboard/queries.ts';
 import { type RuleDraft, ruleDraftOf, ruleOf } from '#dashboard/rule-draft.ts';
 import { t } from '#dashboard/texts/text.ts';
+import { utmExamples, utmFields } from '#dashboard/utm.ts';
 import { LinkReady } from './link-ready.tsx';
+import { UtmTemplateChoice } from './utm-template-choice.tsx';
 
 /** Few links have rules. */
 const RulesEditor = screen(async () => ({ default: (await import('./rules-editor.tsx')).RulesEditor }));
@@ -84,6 +87,8 @@ export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
           ) : null}
           <LinkFields
             draft={draft}
+            link={link}
+            appId={app?.id ?? ''}
             host={app?.host ?? ''}
             availability={availability}
             error={save.error}
@@ -117,24 +122,18 @@ const isAboutField = (error: unknown) =>
   [...faultsOf(error).keys()].some((field) => field !== 'body' && field !== 'app_id');
 
 interface LinkFieldsProps {
+  readonly link: Link | null;
   readonly draft: LinkDraft;
+  readonly appId: string;
   readonly host: string;
   readonly availability: Availability;
   readonly error: unknown;
   readonly onChange: (change: Partial<LinkDraft>) => void;
 }
 
-const utmFields = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
-const utmExamples: Readonly<Record<(typeof utmFields)[number], string>> = {
-  utm_source: 'newsletter',
-  utm_medium: 'email',
-  utm_campaign: 'spring-sale',
-  utm_term: 'running shoes',
-  utm_content: 'button',
-};
 const previewFields = ['og_title', 'og_description', 'og_image_url'] as const;
 
-function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsProps) {
+function LinkFields({ link, draft, appId, host, availability, error, onChange }: LinkFieldsProps) {
   const faults = faultsOf(error);
   const fault = (...fields: readonly string[]) => fields.map((field) => faults.get(field)).find((text) => text);
   const hasFault = (...fields: readonly string[]) => fault(...fields) !== undefined;
@@ -164,6 +163,7 @@ function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsPr
       <Field label={t('link.campaign')} {...field('campaign')} placeholder="spring-sale" />
       <Field label={t('link.title')} {...field('title')} hint={t('link.title_hint')} />
       <More title={t('link.utm')} hasFault={hasFault(...utmFields)}>
+        <UtmTemplateChoice appId={appId} draft={draft} onChange={onChange} />
         {utmFields.map((name) => (
           <Field key={name} label={name} {...field(name)} placeholder={utmExamples[name]} />
         ))}
@@ -185,10 +185,17 @@ function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsPr
           destination={draft.destination}
         />
       </More>
-      <More title={t('link.more')} hasFault={hasFault('tags', 'expires_at', 'expired_url')}>
+      <More title={t('link.more')} hasFault={hasFault('tags', 'expires_at', 'max_clicks', 'expired_url')}>
         <Field label={t('link.tags')} {...field('tags')} hint={t('link.tags_hint')} />
         <Field label={t('link.expires')} type="datetime-local" {...field('expires')} fault={fault('expires_at')} />
-        <Field label={t('link.expired_url')} {...field('expired_url')} />
+        <Field
+          label={t('link.max_clicks')}
+          {...field('max_clicks')}
+          inputMode="numeric"
+          placeholder={t('link.no_max')}
+          hint={`${t('link.max_clicks_hint')} ${clicksUsed(link)}`.trim()}
+        />
+        <Field label={t('link.expired_url')} {...field('expired_url')} hint={t('link.expired_url_hint')} />
       </More>
     </>
   );

@@ -6,6 +6,7 @@ import { useAddress, useView, type View } from '#dashboard/address.ts';
 import { type Answer, call, urlOf } from '#dashboard/api.ts';
 import { ago, bare, country, time } from '#dashboard/format.ts';
 import type { Link } from '#dashboard/link-draft.ts';
+import { clicksUsed } from '#dashboard/link-words.ts';
 import { useCanWrite } from '#dashboard/me.ts';
 import { axisFigure, figureOf, type MetricName, mainCurrency, metricNames, shownFigure } from '#dashboard/metrics.ts';
 import { Chart } from '#dashboard/parts/chart.tsx';
@@ -27,6 +28,9 @@ import { WhoSeesWhat } from './who-sees-what.tsx';
 const Share = screen(async () => ({ default: (await import('./share.tsx')).Share }));
 /** With the drawing of codes, which few visits need. */
 const QrDesigner = screen(async () => ({ default: (await import('./qr-designer.tsx')).QrDesigner }));
+
+/** For links with rules. */
+const RuleFigures = screen(async () => ({ default: (await import('./rule-figures.tsx')).RuleFigures }));
 
 type Stats = Answer<'GET /links/{id}/stats'>;
 
@@ -72,6 +76,11 @@ function Loaded({ link }: { readonly link: Link }) {
         {stats.data ? <Breakdown stats={stats.data} /> : <span />}
         <Details link={link} />
       </div>
+      {link.rules?.length ? (
+        <Suspense fallback={null}>
+          <RuleFigures link={link} />
+        </Suspense>
+      ) : null}
       <WhoSeesWhat link={link} />
       <LinkHistory link={link} />
     </div>
@@ -183,6 +192,7 @@ function Details({ link }: { readonly link: Link }) {
     ],
     [t('links.created'), time(link.created_at, timezone)],
     [t('link.expires'), link.expires_at ? time(link.expires_at, timezone) : null],
+    [t('link.max_clicks'), clicksUsed(link)],
     [t('link.password'), link.has_password ? t('link.protected') : null],
   ];
   return (

@@ -9,6 +9,7 @@ import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { WebhookState } from '#dashboard/parts/webhook-state.tsx';
 import { type Postback, refreshMs } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
+import { AdPostbacks } from './ad-postbacks.tsx';
 import { PostbackForm } from './postback-form.tsx';
 
 export function Postbacks() {
@@ -20,14 +21,17 @@ export function Postbacks() {
     refetchInterval: refreshMs,
   });
   return (
-    <IntegrationList
-      create={t('posts.new')}
-      about={t('posts.text')}
-      empty={{ title: t('posts.none'), text: t(canWrite ? 'posts.none_text' : 'hooks.none_viewer') }}
-      found={postbacks}
-      table={(rows) => <PostbackTable rows={rows} />}
-      form={(close) => <PostbackForm onClose={close} />}
-    />
+    <>
+      <IntegrationList
+        create={t('posts.new')}
+        about={t('posts.text')}
+        empty={{ title: t('posts.none'), text: t(canWrite ? 'posts.none_text' : 'hooks.none_viewer') }}
+        found={postbacks}
+        table={(rows) => <PostbackTable rows={rows} />}
+        form={(close) => <PostbackForm onClose={close} />}
+      />
+      <AdPostbacks />
+    </>
   );
 }
 

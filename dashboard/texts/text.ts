@@ -3,6 +3,7 @@
  * line in `languages` and one in each list of catalogues: it is loaded only where it is used.
  */
 import english from './en.json';
+import { filled, type Values } from './filled.ts';
 import type laterEnglish from './later/en.json';
 
 export type TextKey = keyof typeof english | keyof typeof laterEnglish;
@@ -48,9 +49,9 @@ export function chooseLanguage(wanted: string): void {
   location.reload();
 }
 
-/** The text with its placeholders filled: `{count} links`. */
-export function t(key: TextKey, values: Readonly<Record<string, string | number>> = {}): string {
-  return (catalogue[key] ?? key).replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''));
+/** The text of that key, with its placeholders filled. */
+export function t(key: TextKey, values: Values = {}): string {
+  return filled(catalogue[key] ?? key, values);
 }
 
 /** The text of a value that the API may extend: the value itself if it has no text yet. */

@@ -1,0 +1,12 @@
+import { whole } from './format.ts';
+import type { Link } from './link-draft.ts';
+import { t } from './texts/text.ts';
+
+/** How much of its maximum of clicks is used, and what redirectors hold; empty without one. */
+export function clicksUsed(link: Link | null): string {
+  if (!link?.max_clicks || !link.click_limit) return '';
+  const { used, held, left } = link.click_limit;
+  const max = whole(link.max_clicks);
+  if (held + left === 0) return t('link.clicks_all_used', { max });
+  return t('link.clicks_used', { used: whole(used), max, left: whole(held + left) });
+}
