@@ -7,10 +7,14 @@ const shared = {
   expect: { poll: { timeout: 20_000, interval: 100 } },
 };
 
+/** For what hangs. They are this long because a start of all servers takes minutes on a machine with much other work. */
+const limitsOfServers = { testTimeout: 180_000, hookTimeout: 300_000 };
+
 /**
  * unit: no servers. simulation: seeds of deploy/simulation. live: real servers, two of them shared, the rest per file.
- * journeys: the whole system, over HTTP. The projects run in sequence; more files run concurrently than a small machine
- * has cores where tests mostly wait for servers.
+ * journeys: the whole system, over HTTP. Journeys and live tests are one group, which begins with the journeys and ends
+ * with short files, so that no core waits for a last long one. More files run concurrently than a small machine has cores,
+ * because tests mostly wait for servers.
  */
 export default defineConfig({
   test: {
@@ -50,8 +54,7 @@ export default defineConfig({
           include: ['**/*.live.test.ts'],
           exclude: [...shared.exclude, 'deploy/journeys/**'],
           globalSetup: ['testing/build.ts', 'testing/setup.ts'],
-          testTimeout: 90_000,
-          hookTimeout: 120_000,
+          ...limitsOfServers,
           maxWorkers: 4,
           isolate: false,
           sequence: { groupOrder: 1 },
@@ -63,10 +66,9 @@ export default defineConfig({
           name: 'journeys',
           include: ['deploy/journeys/**/*.test.ts'],
           globalSetup: ['testing/build.ts'],
-          testTimeout: 90_000,
-          hookTimeout: 120_000,
-          maxWorkers: 2,
-          sequence: { groupOrder: 2 },
+          ...limitsOfServers,
+          maxWorkers: 4,
+          sequence: { groupOrder: 1 },
         },
       },
     ],

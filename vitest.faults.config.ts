@@ -7,6 +7,7 @@ export default defineConfig({
   test: {
     pool: 'forks',
     include: ['deploy/faults/**/*.fault.ts'],
+    globalSetup: ['testing/build.ts'],
     maxWorkers: 1,
     testTimeout: 5_400_000,
     hookTimeout: 120_000,

@@ -71,11 +71,18 @@ export interface ApiDeps {
     links: readonly { readonly id: string }[],
     figures: readonly LinkFigure[],
   ) => Promise<ReadonlyMap<string, LinkCounts> | Rejection>;
+  /** Clicks of people on the links of an app by the beginning of their day (epoch ms, UTC), for the same reason. */
+  readonly clicksOfApp: (
+    app: { readonly id: string; readonly organization_id: string },
+    daysMs: readonly number[],
+  ) => Promise<ReadonlyMap<number, number> | Rejection>;
   readonly live: LiveFeed;
   /** `rightsOf` the caller of a request that is still being answered; null once it would be rejected. */
   readonly rightsNow: (route: GuardedRoute, header: (name: string) => string) => Promise<string | null>;
   /** Has this process look for imports to work on. */
   readonly wakeImports: () => void;
+  /** For keys of other services with which imports read. */
+  readonly importKeys: Encryption;
   readonly mail: MailParts;
   readonly hosts: HostRules;
   readonly associationChecks: Pick<AssociationChecks, 'check'>;

@@ -16,6 +16,7 @@ import { certificateQuestion } from './apps/served-host.ts';
 import { DashboardFiles } from './dashboard-files.ts';
 import { docsRoutes } from './docs/routes.ts';
 import { exposeMail } from './mail/mail-metrics.ts';
+import { exposeLearner } from './migration/learner-metrics.ts';
 import { exposeOutbox } from './outbox-metrics.ts';
 import { apiParts, readLimits } from './parts.ts';
 
@@ -40,6 +41,7 @@ const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimit
 const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
 exposeMail(metrics, api.mailer);
+exposeLearner(metrics, api.linkLearner);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
 
 const routes = [...mountRoutes(api.mount), ...mountRoutes(docs)];
@@ -55,6 +57,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
   api.imports,
+  api.linkLearner,
   api.mailer,
   telemetryPart(
     config,

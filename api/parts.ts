@@ -21,6 +21,7 @@ import { analyticsParts } from './analytics/deps.ts';
 import { exchangeRatesFrom } from './analytics/exchange-rates.ts';
 import { logStateFrom } from './analytics/log-state.ts';
 import { pipelineStateFrom } from './analytics/pipeline-state.ts';
+import { clicksOfApp } from './app-clicks.ts';
 import { associationChecksWith } from './apps/association-checks.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
@@ -32,12 +33,14 @@ import type { ApiDeps } from './deps.ts';
 import type { About } from './docs/openapi.ts';
 import { apiGuard, rightsNow } from './guard.ts';
 import { Idempotency } from './idempotency.ts';
+import { branchLinksWith } from './imports/branch-links.ts';
 import { ImportWorker } from './imports/import-worker.ts';
 import { countLinks } from './link-counts.ts';
 import { LiveFeed } from './live/live-feed.ts';
 import { Mailer } from './mail/mailer.ts';
 import { type SmtpOptions, smtpSender } from './mail/smtp.ts';
 import { smtpSettings } from './mail/smtp-settings.ts';
+import { type LinkLearner, linkLearnerWith } from './migration/link-learner.ts';
 import { Outbox } from './outbox.ts';
 import { apiRoutes } from './routes.ts';
 import { sharedFigures } from './shared-figures.ts';
@@ -67,6 +70,8 @@ export interface ApiParts {
   readonly live: LiveFeed;
   /** Started after `outbox`, stopped before it. */
   readonly imports: ImportWorker;
+  /** Started after Redis, stopped before it. */
+  readonly linkLearner: LinkLearner;
   readonly mailer: Mailer;
 }
 
@@ -116,9 +121,11 @@ export function apiParts(
     deliverChanges: () => outbox.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
     countLinks: (scope, links, figures) => countLinks(deps, scope, links, figures),
+    clicksOfApp: (app, daysMs) => clicksOfApp(deps.analytics, app, daysMs),
     live,
     rightsNow: rightsNow(guardParts),
     wakeImports: () => imports.wake(),
+    importKeys: encryption,
     mail: { isConfigured: send !== null, encryption, wake: () => mailer.wake() },
     hosts: hostRules(config),
     associationChecks: associationChecksWith(config, limiter),
@@ -130,17 +137,16 @@ export function apiParts(
   };
   const deliverChanges = () => outbox.tell();
   const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, deliverChanges });
-  const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, deliverChanges });
+  const branch = { links: branchLinksWith(config), encryption };
+  const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, deliverChanges, branch });
+  const linkLearner = linkLearnerWith(config, { redis, tenancy: deps.tenancy, limiter, clock, log });
   const { once } = new Idempotency(db, encryption, clock);
   return {
     mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail(db, clock) },
     guard,
     about: aboutApi(config),
     outbox,
-    hostChecks,
-    live,
-    imports,
-    mailer,
+    ...{ hostChecks, live, imports, linkLearner, mailer },
   };
 }
 

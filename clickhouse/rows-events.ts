@@ -21,6 +21,8 @@ export interface EventRow extends RowOrigin, CampaignTexts {
   click_id: string;
   platform: string;
   country: string;
+  region: string;
+  city: string;
   /** A decimal, or empty for none. */
   revenue_amount: string;
   revenue_currency: string;
@@ -45,6 +47,8 @@ export const eventColumns: readonly string[] = [
   'click_id',
   'platform',
   'country',
+  'region',
+  'city',
   ...CAMPAIGN_FIELDS,
   'revenue_amount',
   'revenue_currency',
@@ -74,6 +78,8 @@ export function writeEventRow(into: RowWriter, row: EventRow, batch: BatchName):
   into.string(row.click_id);
   into.string(row.platform);
   into.string(row.country);
+  into.string(row.region);
+  into.string(row.city);
   into.string(row.campaign);
   into.string(row.utm_source);
   into.string(row.utm_medium);

@@ -30,6 +30,8 @@ export interface InstallRow extends RowOrigin, CampaignTexts {
   sdk_version: string;
   language: string;
   country: string;
+  region: string;
+  city: string;
   ip: string;
   properties: string;
 }
@@ -47,6 +49,8 @@ const deviceColumns = [
   'sdk_version',
   'language',
   'country',
+  'region',
+  'city',
   'ip',
   ...CAMPAIGN_FIELDS,
   'properties',

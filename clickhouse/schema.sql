@@ -1,5 +1,35 @@
 -- The schema of ClickHouse after all migrations. Written by `npm run generate`; not run by anything.
 
+CREATE TABLE active_installs
+(
+    `organization_id` LowCardinality(String),
+    `is_whole` Bool,
+    `age` Int16,
+    `app_id` LowCardinality(String),
+    `cohort` DateTime('UTC'),
+    `link_id` String,
+    `campaign` LowCardinality(String),
+    `platform` LowCardinality(String),
+    `country` LowCardinality(String),
+    `day` Date,
+    `installs` SimpleAggregateFunction(sum, Int64)
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(day)
+PRIMARY KEY (organization_id, is_whole, age, app_id, cohort)
+ORDER BY (organization_id, is_whole, age, app_id, cohort, link_id, campaign, platform, country, day)
+TTL addDays(day, 40) + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024;
+
+CREATE TABLE active_installs_compared
+(
+    `organization_id` String,
+    `as_of` SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
+)
+ENGINE = AggregatingMergeTree
+ORDER BY organization_id
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, index_granularity = 8192;
+
 CREATE TABLE clicks
 (
     `click_id` String,
@@ -16,6 +46,8 @@ CREATE TABLE clicks
     `device_model` String,
     `language` String,
     `country` String,
+    `region` LowCardinality(String) DEFAULT '',
+    `city` LowCardinality(String) DEFAULT '',
     `referrer_host` String,
     `campaign` String,
     `utm_source` String,
@@ -25,6 +57,7 @@ CREATE TABLE clicks
     `utm_content` String,
     `query` String,
     `trigger` String,
+    `rule` LowCardinality(String) DEFAULT '',
     `is_bot` Bool,
     `bot_reason` String,
     `visitor` UInt64,
@@ -193,6 +226,8 @@ CREATE TABLE events
     `click_id` String,
     `platform` String,
     `country` String,
+    `region` LowCardinality(String) DEFAULT '',
+    `city` LowCardinality(String) DEFAULT '',
     `campaign` String,
     `utm_source` String,
     `utm_medium` String,
@@ -375,6 +410,8 @@ CREATE TABLE installs
     `sdk_version` String,
     `language` String,
     `country` String,
+    `region` LowCardinality(String) DEFAULT '',
+    `city` LowCardinality(String) DEFAULT '',
     `ip` String,
     `campaign` String,
     `utm_source` String,

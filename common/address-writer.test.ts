@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import ipaddr from 'ipaddr.js';
+import { expect, test, vi } from 'vitest';
 import { AddressWriter, addressName, addressNetworkOf, keptAddress, withoutHash } from './address-writer.ts';
 import { DAY_MS } from './durations.ts';
 
@@ -56,4 +57,13 @@ test.each([
   expect(addressNetworkOf(address)).toBe(network);
   expect(keptAddress(address, 'anonymize_ip')).toBe(network);
   expect(keptAddress(address, 'no_ip')).toBe('');
+});
+
+test('an address that is absent has no network, and is not parsed, which would throw within', () => {
+  const parsed = vi.spyOn(ipaddr, 'isValid');
+  expect(addressNetworkOf('')).toBe('');
+  expect(parsed).not.toHaveBeenCalled();
+  expect(addressNetworkOf('no address')).toBe('');
+  expect(parsed).toHaveBeenCalledOnce();
+  parsed.mockRestore();
 });

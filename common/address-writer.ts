@@ -96,7 +96,8 @@ const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
 
 /** The address cut to its network, IPv4 to /24 and IPv6 to /48; empty for text that is not an address. */
 export function addressNetworkOf(ip: string): string {
-  if (!ipaddr.isValid(ip)) return '';
+  // The library throws and catches an error for it, which was a quarter of the cost of an SDK request.
+  if (ip === '' || !ipaddr.isValid(ip)) return '';
   const plain = plainIpv4.test(ip) ? ip : ipaddr.process(ip).toString();
   if (!plain.includes(':')) return `${plain.slice(0, plain.lastIndexOf('.'))}.0`;
   const parts = ipaddr.IPv6.parse(plain).parts.map((part, index) => (index < 3 ? part : 0));

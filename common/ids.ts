@@ -22,7 +22,8 @@ export type IdPrefix =
   | 'imp'
   | 'eml'
   | 'rst'
-  | 'shp';
+  | 'shp'
+  | 'utm';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const digitOf = new Map([...alphabet].map((character, value) => [character, value]));

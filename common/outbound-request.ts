@@ -35,7 +35,7 @@ export interface OutboundRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Not sent with a GET. */
   readonly body?: string;
-  /** Of the answer's body, this much is kept, and no more is read. */
+  /** Of the answer's body, this much is kept, and no more is read. 0: the answer counts as soon as its head is there. */
   readonly answerBytesMax: number;
   readonly signal?: AbortSignal;
 }
@@ -92,6 +92,7 @@ export function outboundRequest(
       read = reader(response, answerBytesMax, () => {
         settle(read?.() ?? { kind: 'failed', reason: 'connection_failed' });
       });
+      if (answerBytesMax === 0) settle(read());
     });
     request.end(method === 'GET' ? undefined : body);
   });

@@ -20,26 +20,35 @@ export interface GatewayGuardParts {
 
 /** The guard of the SDK endpoints. Its caller is an AppCaller. */
 export function gatewayGuard(parts: GatewayGuardParts): Guard {
-  return async (route, incoming) => {
-    // A browser asks before it sends; it cannot send a key with the question.
-    if (!route && incoming.path === undefined) return preflight(parts, incoming);
-    const place = route ? foreignKeys[route.path] : undefined;
-    let key = keyOf((name) => incoming.header(name), place !== undefined);
-    let keyInBody = '';
-    if (route && key === '') key = keyInPath(route.path, incoming.path ?? '');
-    if (key === '' && place !== undefined && 'body' in place) {
-      // An address over its limit must not get its bodies decompressed.
-      const spent = parts.limiter.spent('general', incoming.ip);
-      if (spent) return spent;
-      const body = await incoming.readBody();
-      const read = body instanceof Rejection ? body : readKeyInBody(body, place.body);
-      if (read instanceof Rejection) return charged(parts, incoming, read);
-      keyInBody = read;
-      key = read;
+  return (route, incoming) => {
+    if (route && foreignKeys[route.path] === undefined) {
+      const key = keyOf(incoming.header, false);
+      if (parts.check.hasSeen(key) || isApiKey(key)) return passed(parts, route, incoming, key, '');
     }
-    if (!route || !isApiKey(key)) return charged(parts, incoming, unauthorized());
-    return passed(parts, route, incoming, key, keyInBody);
+    return elsewhere(parts, route, incoming);
   };
+}
+
+/** Requests whose key, if they have one, is not where our own SDKs send it. */
+async function elsewhere(parts: GatewayGuardParts, route: GuardedRoute | null, incoming: Incoming): ReturnType<Guard> {
+  // A browser asks before it sends; it cannot send a key with the question.
+  if (!route && incoming.path === undefined) return preflight(parts, incoming);
+  const place = route ? foreignKeys[route.path] : undefined;
+  let key = keyOf(incoming.header, place !== undefined);
+  let keyInBody = '';
+  if (route && key === '') key = keyInPath(route.path, incoming.path ?? '');
+  if (key === '' && place !== undefined && 'body' in place) {
+    // An address over its limit must not get its bodies decompressed.
+    const spent = parts.limiter.spent('general', incoming.ip);
+    if (spent) return spent;
+    const body = await incoming.readBody();
+    const read = body instanceof Rejection ? body : readKeyInBody(body, place.body);
+    if (read instanceof Rejection) return charged(parts, incoming, read);
+    keyInBody = read;
+    key = read;
+  }
+  if (!route || !isApiKey(key)) return charged(parts, incoming, unauthorized());
+  return passed(parts, route, incoming, key, keyInBody);
 }
 
 async function passed(

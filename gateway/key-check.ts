@@ -5,7 +5,7 @@
  *
  * Invariant: a key is accepted only by an answer of Redis or Postgres to a query sent after the request arrived. This
  * process caches no key, not even for a moment, since it cannot distinguish "Redis is down" from "only I have lost
- * Redis, and a key is being rotated". Only queries are shared: at most one look-up per key runs, and one more waits for
+ * Redis, and a key is being rotated". Only queries are shared (key-questions.ts): at most one look-up per key runs, and one more waits for
  * all requests that arrived since it began. With both Redis and Postgres unavailable, the answer is 500.
  */
 import { LRUCache } from 'lru-cache';
@@ -24,20 +24,11 @@ import {
   snapshotLua,
   versionKey,
 } from '#common/links/app-snapshot.ts';
-import {
-  type Charge,
-  chargeOf,
-  LocalWindows,
-  limitKey,
-  takeLua,
-  WINDOW_MS,
-  type Window,
-  windowOf,
-} from '#common/rate-limit.ts';
+import { type Charge, chargeOf, LocalWindows, limitKey, takeLua, WINDOW_MS, windowOf } from '#common/rate-limit.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
-import { TransientMap } from '#common/transient-map.ts';
+import { type Answered, KeyQuestions, type Question, type Subject } from './key-questions.ts';
 
 const KEYS_REMEMBERED_MAX = 10_000;
 const LOOKUPS_MAX = 50;
@@ -74,21 +65,10 @@ export interface KeyCheckParts {
   readonly clock: Clock;
 }
 
-interface Question {
-  requests: number;
-  readonly answer: Promise<{ readonly app: AppSnapshot; readonly window: Window } | null>;
-}
-
 /** The look-up that is running, and the next one, shared by all requests that arrived meanwhile. */
 interface Lookup {
   readonly answer: Promise<AppSnapshot | null>;
   next: Promise<AppSnapshot | null> | undefined;
-}
-
-interface Subject {
-  readonly head: string;
-  readonly tail: string;
-  readonly isOfApp: boolean;
 }
 
 /** What the limit counts: an app, an app at an address, or an address. */
@@ -117,8 +97,7 @@ export class KeyCheck {
   /** Keys that Postgres knew at the last look-up: their holders are not charged as guessers. */
   readonly #known = new LRUCache<string, true>({ max: KEYS_REMEMBERED_MAX });
   readonly #lookups = new Map<string, Lookup>();
-  /** Queries to send at the end of this turn of the event loop, by key and limit subject. */
-  readonly #questions = new TransientMap<string, Question>();
+  readonly #questions: KeyQuestions;
   readonly #windows = new LocalWindows();
   readonly #misses = new LocalWindows();
   #redisPausedUntilMs = 0;
@@ -127,22 +106,52 @@ export class KeyCheck {
     this.#parts = parts;
     this.#snapshots = new AppSnapshots(parts.redis);
     this.#check = parts.redis.script(checkScript);
+    this.#questions = new KeyQuestions({
+      query: (question) => this.#query(question),
+      together: (send) => parts.redis.together(send),
+    });
+  }
+
+  /** Whether Redis had the key when it was last asked: it is well-formed then. */
+  hasSeen(key: string): boolean {
+    return this.#parsed.has(key);
   }
 
   /** `key` has passed isApiKey. */
   async check(key: string, limitClass: LimitClass, ip: string): Promise<KeyVerdict> {
     const nowMs = this.#parts.clock();
-    const isAway = nowMs < this.#redisPausedUntilMs;
-    if (!isAway) {
-      const verdict = await this.#ask(key, limitClass, ip, nowMs);
-      if (verdict) return verdict;
+    if (nowMs >= this.#redisPausedUntilMs) {
+      const question = this.#questions.ask(key, subjectOf(limitClass, ip, this.#parts.addresses), nowMs);
+      const place = question.requests;
+      const answer = await question.answer;
+      if (answer) return this.#verdict(answer, question, place, limitClass, nowMs);
     }
+    return this.#checkWithPostgres(key, limitClass, ip, nowMs);
+  }
+
+  #verdict(
+    { app, window }: Answered,
+    { requests }: Question,
+    place: number,
+    limitClass: LimitClass,
+    nowMs: number,
+  ): KeyVerdict {
+    const count = window.count - requests + place;
+    return verdictOf(app, chargeOf(this.#parts.limits[limitClass], { count, resetMs: window.resetMs }, nowMs));
+  }
+
+  /** For a key that Redis does not know, or did not answer for. */
+  async #checkWithPostgres(key: string, limitClass: LimitClass, ip: string, nowMs: number): Promise<KeyVerdict> {
     for (const pauseMs of LOOK_PAUSES_MS) {
       if (pauseMs > 0) await sleep(systemTime, pauseMs);
       const app = await this.#read(key, ip, nowMs);
       if (!app || 'rejection' in app) return app ?? { rejection: unauthorized(), charge: null };
-      const verdict = nowMs < this.#redisPausedUntilMs ? null : await this.#ask(key, limitClass, ip, nowMs);
-      if (verdict) return verdict;
+      if (nowMs >= this.#redisPausedUntilMs) {
+        const question = this.#questions.ask(key, subjectOf(limitClass, ip, this.#parts.addresses), nowMs);
+        const place = question.requests;
+        const answer = await question.answer;
+        if (answer) return this.#verdict(answer, question, place, limitClass, nowMs);
+      }
       if (nowMs < this.#redisPausedUntilMs) return this.#countHere(app, limitClass, ip, nowMs);
       // The app is being changed: its snapshots are invalid until the change is committed. Look again.
     }
@@ -156,32 +165,14 @@ export class KeyCheck {
     return verdictOf(app, chargeOf(this.#parts.limits[limitClass], this.#windows.take(counted, nowMs), nowMs));
   }
 
-  /** Null if Redis does not know the key, or is unavailable. */
-  async #ask(key: string, limitClass: LimitClass, ip: string, nowMs: number): Promise<KeyVerdict | null> {
-    const subject = subjectOf(limitClass, ip, this.#parts.addresses);
-    const name = `${key} ${subject.head}${subject.tail}`;
-    let question = this.#questions.get(name);
-    if (!question) {
-      question = { requests: 0, answer: this.#askAtTurnEnd(name, key, subject, nowMs) };
-      this.#questions.set(name, question);
-    }
-    const place = ++question.requests;
-    const answer = await question.answer;
-    if (!answer) return null;
-    const count = answer.window.count - question.requests + place;
-    const charge = chargeOf(this.#parts.limits[limitClass], { count, resetMs: answer.window.resetMs }, nowMs);
-    return verdictOf(answer.app, charge);
-  }
-
-  /** Requests of one turn with the same key share a query that counts them all: an app sends many at once. */
-  async #askAtTurnEnd(name: string, key: string, { head, tail, isOfApp }: Subject, nowMs: number) {
-    await new Promise((turnEnd) => setImmediate(turnEnd));
-    const requests = this.#questions.get(name)?.requests ?? 1;
-    this.#questions.delete(name);
+  async #query({ key, subject, requests, askedMs }: Question): Promise<Answered | null> {
+    // The query before this one may have failed meanwhile.
+    if (this.#parts.clock() < this.#redisPausedUntilMs) return null;
+    const { head, tail, isOfApp } = subject;
     const ask = (appId: string) =>
       this.#check(
         [snapshotKey(this.#hash(key)), versionKey(appId), head + (isOfApp ? appId : '') + tail],
-        [appId, requests, nowMs + WINDOW_MS, WINDOW_MS],
+        [appId, requests, askedMs + WINDOW_MS, WINDOW_MS],
       );
     let answer: unknown;
     try {
@@ -190,7 +181,7 @@ export class KeyCheck {
       if (typeof answer === 'string') answer = await ask(answer);
     } catch {
       this.counters.redis_failures++;
-      // Not nowMs: it dates from before the second of waiting, so the pause would already be over, and each request
+      // Not askedMs: it dates from before the second of waiting, so the pause would already be over, and each request
       // would wait a second of its own.
       this.#redisPausedUntilMs = this.#parts.clock() + REDIS_PAUSE_MS;
       return null;

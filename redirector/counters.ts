@@ -5,6 +5,8 @@ import { exposeJournal } from '#common/journal/journal-counters.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LongLinks } from '#common/links/long-links.ts';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
+import { type AdPostbacks, adPostbackOutcomes } from './ad-postbacks.ts';
+import type { AskedLinks } from './asked-links.ts';
 import type { ClickShares } from './click-shares.ts';
 import type { DiskCache } from './disk-cache.ts';
 import type { OrphanVisits } from './orphan-visits.ts';
@@ -23,6 +25,7 @@ export const answerKinds = [
   'root',
   'long_link_unrecorded',
   'long_link_refused',
+  'not_learned',
   'association',
   'static',
   'not_found',
@@ -47,6 +50,7 @@ export class Counters {
     root: 0,
     long_link_unrecorded: 0,
     long_link_refused: 0,
+    not_learned: 0,
     association: 0,
     static: 0,
     not_found: 0,
@@ -67,8 +71,10 @@ export interface Counted {
   readonly journal: Journal;
   readonly diskCache: DiskCache;
   readonly beacon: SignalBeacon;
+  readonly adPostbacks: Pick<AdPostbacks, 'counters'>;
   readonly orphans: OrphanVisits;
   readonly longLinks: Pick<LongLinks, 'counters'>;
+  readonly asked: Pick<AskedLinks, 'counters' | 'waiting'>;
   readonly shares: ClickShares;
   readonly shareFile: ShareFile;
   /** Requests that wait for the journal or for a look-up. */
@@ -78,7 +84,7 @@ export interface Counted {
 /** Exposes the counters in the registry; they are read at each scrape. */
 export function exposeCounters(
   registry: Registry,
-  { counters, cache, journal, beacon, orphans, longLinks, shares, shareFile, waiting }: Counted,
+  { counters, cache, journal, beacon, adPostbacks, orphans, longLinks, asked, shares, shareFile, waiting }: Counted,
 ): void {
   const counter = exposeCounter.bind(null, registry);
   const gauge = exposeGauge.bind(null, registry);
@@ -88,12 +94,28 @@ export function exposeCounters(
   counter('signpost_redirector_tap_signals_total', 'Signals from tap pages, by outcome.', ['outcome'], (set) => {
     for (const outcome of beaconOutcomes) set({ outcome }, beacon.counters[outcome]);
   });
+  counter('signpost_redirector_ad_postbacks_total', 'Copies of Apple’s postbacks, by outcome.', ['outcome'], (set) => {
+    for (const outcome of adPostbackOutcomes) set({ outcome }, adPostbacks.counters[outcome]);
+  });
   counter('signpost_redirector_orphan_visits_total', 'Visits of codes that their host does not have.', [], (set) =>
     set({}, orphans.counters.counted),
   );
   counter('signpost_redirector_long_links_total', 'First visits of long links, by outcome.', ['outcome'], (set) => {
     for (const [outcome, count] of Object.entries(longLinks.counters)) set({ outcome }, count);
   });
+  counter(
+    'signpost_redirector_asked_codes_total',
+    'Unknown codes of apps that move here, by outcome.',
+    ['outcome'],
+    (set) => {
+      for (const [outcome, count] of Object.entries(asked.counters)) set({ outcome }, count);
+    },
+  );
+  gauge(
+    'signpost_redirector_asking_visits',
+    'Visits that wait for the service that their app leaves.',
+    () => asked.waiting,
+  );
   counter('signpost_redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
     set({}, counters.not_recorded),
   );

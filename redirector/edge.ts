@@ -10,7 +10,8 @@ import { TrustedProxies } from '#common/http/peer.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import { newId } from '#common/ids.ts';
 import type { Journal } from '#common/journal/journal.ts';
-import type { LinkCache } from '#common/links/link-cache.ts';
+import { askingAgent } from '#common/links/link-asks.ts';
+import type { FoundLink, LinkCache } from '#common/links/link-cache.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import type { LongLinks } from '#common/links/long-links.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
@@ -21,24 +22,25 @@ import type { Countries } from '#common/redirect/compiled-rules.ts';
 import { redirectOf } from '#common/redirect/destination.ts';
 import { Devices, isBot, isProgram, type VisitorDevice } from '#common/redirect/device.ts';
 import { passwordPage, passwordPolicy } from '#common/redirect/password-page.ts';
-import { LinkPlan, type RedirectDecision, rootDestinationOf } from '#common/redirect/plan.ts';
+import { LinkPlan, type RedirectDecision } from '#common/redirect/plan.ts';
 import type { TapPage } from '#common/redirect/tap-page.ts';
 import { opensTapPage } from '#common/redirect/visit-answer.ts';
 import { type Visitor, wantsJson } from '#common/redirect/visitor.ts';
-import { type ResponseOptions, sendRedirect, sendText } from './answer.ts';
+import { type ResponseOptions, sendText } from './answer.ts';
+import type { AskedLinks } from './asked-links.ts';
 import type { ClickLanes } from './click-lanes.ts';
 import type { ClickOutcome, ClickShares } from './click-shares.ts';
 import type { Counters } from './counters.ts';
 import { appPaths, sendHostFile } from './host-files.ts';
 import { KnownLinks } from './known-links.ts';
 import { LinkUnlocks } from './link-unlocks.ts';
-import { type LongLinkVisit, longLinkVisit } from './long-link-visits.ts';
+import { longLinkVisit } from './long-link-visits.ts';
 import type { OrphanVisits } from './orphan-visits.ts';
-import type { SignalBeacon } from './signal-beacon.ts';
+import type { Receiver, Receivers } from './receiver.ts';
 import type { SignalTokens } from './signal-token.ts';
 import { UnrecordedAnswers } from './unrecorded-answers.ts';
 import { Visit, type VisitState } from './visit.ts';
-import { isAmbiguous, isHost, readVisitor, requestHostOf } from './visitor.ts';
+import { isAmbiguous, isHost, readVisitor, recordedVisitor, requestHostOf } from './visitor.ts';
 
 export interface EdgeOptions {
   readonly cache: LinkCache;
@@ -49,17 +51,19 @@ export interface EdgeOptions {
   readonly addresses: AddressWriter;
   readonly queryFilter: QueryFilter;
   readonly tokens: SignalTokens;
-  readonly beacon: SignalBeacon;
+  readonly receivers: Receivers;
   readonly shortUrl: ShortUrl;
   readonly countries: Countries;
   readonly orphans: Pick<OrphanVisits, 'count'>;
   readonly longLinks: Pick<LongLinks, 'find'>;
+  readonly asked: Pick<AskedLinks, 'find'>;
   readonly shares: Pick<ClickShares, 'take' | 'isReached'>;
 }
 
 export class Edge {
   readonly counters: Counters;
   readonly state: VisitState;
+  readonly receivers: Receivers;
   readonly #answers: UnrecordedAnswers;
   readonly #cache: LinkCache;
   readonly #journal: EdgeOptions['journal'];
@@ -69,11 +73,11 @@ export class Edge {
   readonly #addresses: AddressWriter;
   readonly #queryFilter: QueryFilter;
   readonly #tokens: SignalTokens;
-  readonly #beacon: SignalBeacon;
   readonly #shortUrl: ShortUrl;
   readonly #countries: Countries;
   readonly #orphans: Pick<OrphanVisits, 'count'>;
   readonly #longLinks: Pick<LongLinks, 'find'>;
+  readonly #asked: EdgeOptions['asked'];
   readonly #shares: EdgeOptions['shares'];
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
@@ -90,11 +94,12 @@ export class Edge {
     this.#addresses = addresses;
     this.#queryFilter = queryFilter;
     this.#tokens = options.tokens;
-    this.#beacon = options.beacon;
+    this.receivers = options.receivers;
     this.#shortUrl = options.shortUrl;
     this.#countries = options.countries;
     this.#orphans = options.orphans;
     this.#longLinks = options.longLinks;
+    this.#asked = options.asked;
     this.#shares = options.shares;
     this.#unlocks = new LinkUnlocks(clock);
     this.#answers = new UnrecordedAnswers(this.#devices, clock, options.countries, options.shares);
@@ -151,21 +156,24 @@ export class Edge {
       else if (found === null)
         this.#refuseOn(res, host, manner, (app) => {
           if (asLongLink(app)) return true;
-          this.#countOrphan(app, app.codes_ignore_case ? lowerCode(code) : code, visitor, isHead);
-          return false;
+          const name = app.codes_ignore_case ? lowerCode(code) : code;
+          if (app.migrates) this.#answerAsked(res, app, name, visitor, accept, isHead);
+          else this.#countOrphan(app, name, visitor, isHead);
+          return app.migrates;
         });
       else if (isHead) this.#answers.unrecorded(res, visitor, found.app, found.link, manner, 'head');
       else this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());
     });
   }
 
-  /** The device signals that a tap page sends. */
-  receiveSignals(res: HttpResponse, req: HttpRequest): void {
+  /** A POST request that is not a visit: device signals of a tap page, copies of Apple's postbacks. */
+  receive(res: HttpResponse, req: HttpRequest, receiver: Receiver): void {
     if (isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
       return;
     }
-    this.#beacon.receive(res, readVisitor(req, res, this.#proxies).ip, () => this.state.isStopping);
+    const sender = { host: requestHostOf(req.getHeader('host')), ip: readVisitor(req, res, this.#proxies).ip };
+    receiver.receive(res, sender, () => this.state.isStopping);
   }
 
   /** The password that a visitor enters: a right one is a visit of the link. */
@@ -273,11 +281,8 @@ export class Edge {
       return;
     }
     if (decision.kind === 'password') {
-      this.#answers.askPassword(res, plan.link, visitor, {
-        isHead: false,
-        wantsJson: false,
-        isLast: this.state.isStopping,
-      });
+      const manner = { isHead: false, wantsJson: false, isLast: this.state.isStopping };
+      this.#answers.askPassword(res, plan.link, visitor, manner);
       return;
     }
     const clickId = newId('clk', nowMs);
@@ -290,8 +295,9 @@ export class Edge {
       const content = isPreview ? decision.html : redirectOf(decision.destination, visitor.query, clickId);
       visit = Visit.begin(this.state, res, decision.kind, content);
     }
-    const recorded = this.#recorded(visitor, plan.app, nowMs);
-    this.#journal.append(this.#lanes.at(nowMs), plan.record(clickId, recorded, device, isPreview, nowMs), visit);
+    const recorded = recordedVisitor(visitor, plan.app, nowMs, this.#addresses, this.#queryFilter);
+    const line = plan.record(clickId, recorded, device, isPreview, nowMs, isPreview ? '' : decision.ruleId);
+    this.#journal.append(this.#lanes.at(nowMs), line, visit);
   }
 
   /** The page for a visitor in a browser; null for visitors who are redirected without one. */
@@ -310,19 +316,6 @@ export class Edge {
     return tap.html({ clickId, query, user_agent, language, token, shortUrl: this.#shortUrl });
   }
 
-  /** The visitor without what the app, or the operator, does not want recorded. */
-  #recorded(visitor: Visitor, { privacy_mode }: LinkedApp, nowMs: number): Visitor {
-    const { ip, user_agent, language, referrer, query, is_prefetch } = visitor;
-    return {
-      ip: privacy_mode === 'full_ip' ? ip : this.#addresses.ofClick(ip, privacy_mode, nowMs),
-      user_agent,
-      language,
-      referrer,
-      query: query === '' ? '' : this.#queryFilter.recorded(query),
-      is_prefetch,
-    };
-  }
-
   /** @returns false if the request is no long link, or the app does not understand them. */
   #answerLongLink(
     res: HttpResponse,
@@ -337,8 +330,11 @@ export class Edge {
     this.#answers.wait(res, asked, (visit) => {
       const manner = { isHead, wantsJson, isLast: this.state.isStopping };
       if (visit.kind === 'deleted') this.#answers.refuse(res, 'not_found', manner, app);
-      else if (visit.kind === 'refused') this.#refuseLongLink(res, app, visit, manner);
-      else if (visit.kind === 'link' && !isHead)
+      else if (visit.kind === 'refused') {
+        // Never to a place that only the visit's query names.
+        this.#countOrphan(app, visit.name, visit.visitor, isHead);
+        this.#answers.fallback(res, app, manner, 'long_link_refused');
+      } else if (visit.kind === 'link' && !isHead)
         this.#visit(res, accept, visit.visitor, new LinkPlan(app, visit.link), this.#clock());
       else
         this.#answers.unrecorded(res, visit.visitor, app, visit.link, manner, isHead ? 'head' : 'long_link_unrecorded');
@@ -346,21 +342,30 @@ export class Edge {
     return true;
   }
 
-  /** Never to a place that only the visit's query names: to that of the bare host. */
-  #refuseLongLink(
+  /** A code that only the service may know that the app leaves. */
+  #answerAsked(
     res: HttpResponse,
     app: LinkedApp,
-    { name, visitor }: LongLinkVisit & { readonly kind: 'refused' },
-    manner: ResponseOptions,
+    code: string,
+    visitor: Visitor,
+    accept: string,
+    isHead: boolean,
   ): void {
-    this.#countOrphan(app, name, visitor, manner.isHead);
-    const destination = rootDestinationOf(app);
-    if (destination === null) {
-      this.#answers.refuse(res, 'not_found', manner, app);
-      return;
-    }
-    this.counters.answers.long_link_refused++;
-    sendRedirect(res, redirectOf(destination, '', ''), manner.isLast);
+    const isOwnQuestion = visitor.user_agent === askingAgent;
+    const answer = (found: FoundLink | null | undefined) => {
+      const manner = { ...this.#pageManner(accept), isHead };
+      if (found) this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());
+      else if (isOwnQuestion || found === undefined)
+        this.#answers.refuse(res, isOwnQuestion ? 'not_found' : 'unavailable', manner, app);
+      else {
+        this.#countOrphan(app, code, visitor, isHead);
+        this.#answers.fallback(res, app, manner, 'not_learned');
+      }
+    };
+    const mayAsk = !isHead && !isOwnQuestion && this.#isPerson(visitor);
+    const asked = this.#asked.find(app, code, mayAsk);
+    if (asked instanceof Promise) this.#answers.wait(res, asked, answer);
+    else answer(asked);
   }
 
   async #loadApp(host: string): Promise<LinkedApp | null | undefined> {

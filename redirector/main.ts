@@ -14,6 +14,9 @@ import { createLog, createMetrics, telemetryPart } from '#common/process/telemet
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
+import { AdPostbacks, adPostbackReceivers } from './ad-postbacks.ts';
+import { appleKeys } from './apple-keys.ts';
+import { AskedLinks } from './asked-links.ts';
 import { ClickLanes } from './click-lanes.ts';
 import { ClickShares, clickShareLimits } from './click-shares.ts';
 import { exposeCounters } from './counters.ts';
@@ -24,7 +27,7 @@ import { OrphanVisits } from './orphan-visits.ts';
 import { RedirectorServer } from './server.ts';
 import { currentBootId, ShareFile } from './share-file.ts';
 import { ShareStore } from './share-store.ts';
-import { SignalBeacon } from './signal-beacon.ts';
+import { BEACON_PATH, SignalBeacon } from './signal-beacon.ts';
 import { SignalTokens } from './signal-token.ts';
 import { TracedEdge } from './traced-edge.ts';
 import { VisitorCountries } from './visitor-countries.ts';
@@ -61,8 +64,12 @@ const cache = new LinkCache({
 });
 const tokens = new SignalTokens(config.ADDRESS_KEY);
 const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
+const keys = appleKeys(config.APPLE_ATTRIBUTION_KEYS);
+const adPostbacks = new AdPostbacks({ apps: cache.apps, db, keys, clock: systemClock });
 const orphans = new OrphanVisits(db, systemClock);
 const longLinks = new LongLinks(cache, db, systemClock);
+const asked = new AskedLinks(cache, redis, systemClock);
+cache.watch(asked);
 // Limited links wait for a connection of their own, so that no other link waits for them.
 const shareDb = new Postgres({
   url: config.EDGE_DATABASE_URL || config.DATABASE_URL,
@@ -84,8 +91,9 @@ const edgeOptions: EdgeOptions = {
   shares,
   orphans,
   longLinks,
+  asked,
   tokens,
-  beacon,
+  receivers: new Map([[BEACON_PATH, beacon], ...adPostbackReceivers(adPostbacks)]),
   cache,
   journal,
   lanes: new ClickLanes(journal, config.LOG_PARTITIONS),
@@ -106,8 +114,10 @@ exposeCounters(metrics, {
   journal,
   diskCache,
   beacon,
+  adPostbacks,
   orphans,
   longLinks,
+  asked,
   shares,
   shareFile,
   waiting: () => edge.state.waiting,

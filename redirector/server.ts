@@ -9,7 +9,6 @@ import type { Certificate } from '#common/process/certificate-files.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import type { Edge } from './edge.ts';
 import { UNLOCK_PATH } from './link-unlocks.ts';
-import { BEACON_PATH } from './signal-beacon.ts';
 
 export interface Listening {
   readonly host: string;
@@ -64,16 +63,16 @@ export class RedirectorServer {
 
   #mount(app: TemplatedApp, hsts: string): void {
     const edge = this.#edge;
+    for (const [path, receiver] of edge.receivers)
+      app.post(path, (res, req) => edge.receive(hsts === '' ? res : withHsts(res, hsts), req, receiver));
     if (hsts === '') {
       app.get('/*', (res, req) => edge.get(res, req));
       app.head('/*', (res, req) => edge.lookUp(res, req, true));
-      app.post(BEACON_PATH, (res, req) => edge.receiveSignals(res, req));
       app.post(UNLOCK_PATH, (res, req) => edge.unlock(res, req));
       app.any('/*', (res, req) => edge.refuseMethod(res, req));
     } else {
       app.get('/*', (res, req) => edge.get(withHsts(res, hsts), req));
       app.head('/*', (res, req) => edge.lookUp(withHsts(res, hsts), req, true));
-      app.post(BEACON_PATH, (res, req) => edge.receiveSignals(withHsts(res, hsts), req));
       app.post(UNLOCK_PATH, (res, req) => edge.unlock(withHsts(res, hsts), req));
       app.any('/*', (res, req) => edge.refuseMethod(withHsts(res, hsts), req));
     }

@@ -10,6 +10,7 @@ import { objectIn } from '#common/json-object.ts';
 import { readTapSignals, signalsKey } from '#common/links/tap-page.ts';
 import { LocalWindows } from '#common/rate-limit.ts';
 import type { Redis } from '#common/stores/redis.ts';
+import type { Receiver, Sender } from './receiver.ts';
 import type { SignalTokens } from './signal-token.ts';
 
 export const BEACON_PATH = '/-/tap';
@@ -33,7 +34,7 @@ export interface BeaconParts {
   readonly clock: Clock;
 }
 
-export class SignalBeacon {
+export class SignalBeacon implements Receiver {
   readonly counters: Record<BeaconOutcome, number> = {
     kept: 0,
     repeated: 0,
@@ -49,11 +50,7 @@ export class SignalBeacon {
     this.#parts = parts;
   }
 
-  /**
-   * Reads the body and answers. @param isLast whether the connection must end with the answer, called when there is
-   * one.
-   */
-  receive(res: HttpResponse, ip: string, isLast: () => boolean): void {
+  receive(res: HttpResponse, { ip }: Sender, isLast: () => boolean): void {
     let body = '';
     let isOver = false;
     res.onAborted(() => {

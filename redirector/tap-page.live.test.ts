@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type IncomingMessage, request } from 'node:http';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { signalsKey } from '#common/links/tap-page.ts';
@@ -251,26 +251,27 @@ test('an app that stores no address does not request signals', async () => {
 const program = findProgram(['chromium', 'chromium-browser', 'google-chrome']);
 const phone = { viewport: { width: 375, height: 667 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true } as const;
 
-async function browse(work: (browser: Browser) => Promise<void>): Promise<void> {
+let browser: Browser | undefined;
+afterEach(() => Promise.all((browser?.contexts() ?? []).map((context) => context.close())));
+afterAll(() => browser?.close());
+
+/** One browser for all tests; each has a context of its own. */
+async function openBrowser(): Promise<Browser> {
   const quiet = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'];
   const rules = `MAP *.localhost 127.0.0.1, MAP * 127.0.0.1:9`;
-  const browser = await chromium.launch({
+  browser ??= await chromium.launch({
     executablePath: program ?? '',
     args: [
       ...[...quiet, '--disable-sync', '--no-first-run', '--disable-quic', `--host-resolver-rules=${rules}`],
       `--unsafely-treat-insecure-origin-as-secure=http://${host}:${edge.port}`,
     ],
   });
-  try {
-    await work(browser);
-  } finally {
-    await browser.close();
-  }
+  return browser;
 }
 
 /** A page with its picture served, and the errors that the browser reports. */
-async function pageIn(browser: Browser, options: BrowserContextOptions): Promise<{ page: Page; faults: string[] }> {
-  const context = await browser.newContext({ ...phone, ...options });
+async function openPage(options: BrowserContextOptions): Promise<{ page: Page; faults: string[] }> {
+  const context = await (await openBrowser()).newContext({ ...phone, ...options });
   const faults: string[] = [];
   const page = await context.newPage();
   const body = `<svg xmlns="http://www.w3.org/2000/svg" width="1200" height="630"><defs><linearGradient id="g" x2="1" y2="1"><stop stop-color="#ffb36b"/><stop offset="1" stop-color="#2f7fd1"/></linearGradient></defs><rect width="1200" height="630" fill="url(#g)"/><circle cx="820" cy="240" r="120" fill="#fff6"/></svg>`;
@@ -290,42 +291,40 @@ test.for<[string, string, boolean]>([
   { timeout: 120_000 },
   async ([name, userAgent, isCopied], context) => {
     skipWithout(program !== undefined, 'chromium', context);
-    await browse(async (browser) => {
-      const timezoneId = 'America/Sao_Paulo';
-      const { page, faults } = await pageIn(browser, { userAgent, locale: 'pt-BR', timezoneId });
-      await page.goto(`http://${host}:${edge.port}/picture`);
-      const clickId = String(edge.clicks().at(-1)?.['click_id']);
-      const key = signalsKey(clickId);
-      await until(async () => (await edge.redis.commands.exists(key)) === 1, 'the signals arrived', 20_000);
-      expect(JSON.parse((await edge.redis.commands.get(key)) ?? '')).toEqual({
-        timezone: timezoneId,
-        screen: [375, 667],
-        pixel_ratio: 2,
-        languages: ['pt-BR'],
-      });
-      const button = page.getByRole('link', { name: 'Baixar o app' });
-      expect((await button.boundingBox())?.height, name).toBeGreaterThanOrEqual(48);
-      expect(await page.locator('img').evaluate((image) => Reflect.get(image, 'naturalWidth'))).toBeGreaterThan(0);
-      expect(await page.locator('.h').count()).toBe(name.startsWith('WeChat') ? 1 : 0);
-      const href = (await button.getAttribute('href')) ?? '';
-      if (!isCopied) {
-        expect(href).toMatch(/^intent:\/\/go\.localhost\/picture#Intent;scheme=https;package=com\.example\.app;/);
-        expect(decodeURIComponent(decodeURIComponent(href))).toContain(`referrer=click_id=${clickId}`);
-        expect(faults).toEqual([]);
-        return;
-      }
-      await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-      const asked = page.waitForRequest(
-        (one) => one.isNavigationRequest() && one.url().startsWith('https://apps.apple.com/'),
-      );
-      await button.tap();
-      expect((await asked).url()).toBe('https://apps.apple.com/app/id123456789');
-      expect(faults.filter((line) => !line.includes('ERR_'))).toEqual([]);
-      const reader = await page.context().newPage();
-      await reader.goto(`http://${host}:${edge.port}/robots.txt`);
-      const copied = await reader.evaluate('navigator.clipboard.readText()');
-      expect(copied).toBe(`https://${host}/picture?click_id=${clickId}`);
+    const timezoneId = 'America/Sao_Paulo';
+    const { page, faults } = await openPage({ userAgent, locale: 'pt-BR', timezoneId });
+    await page.goto(`http://${host}:${edge.port}/picture`);
+    const clickId = String(edge.clicks().at(-1)?.['click_id']);
+    const key = signalsKey(clickId);
+    await until(async () => (await edge.redis.commands.exists(key)) === 1, 'the signals arrived', 20_000);
+    expect(JSON.parse((await edge.redis.commands.get(key)) ?? '')).toEqual({
+      timezone: timezoneId,
+      screen: [375, 667],
+      pixel_ratio: 2,
+      languages: ['pt-BR'],
     });
+    const button = page.getByRole('link', { name: 'Baixar o app' });
+    expect((await button.boundingBox())?.height, name).toBeGreaterThanOrEqual(48);
+    expect(await page.locator('img').evaluate((image) => Reflect.get(image, 'naturalWidth'))).toBeGreaterThan(0);
+    expect(await page.locator('.h').count()).toBe(name.startsWith('WeChat') ? 1 : 0);
+    const href = (await button.getAttribute('href')) ?? '';
+    if (!isCopied) {
+      expect(href).toMatch(/^intent:\/\/go\.localhost\/picture#Intent;scheme=https;package=com\.example\.app;/);
+      expect(decodeURIComponent(decodeURIComponent(href))).toContain(`referrer=click_id=${clickId}`);
+      expect(faults).toEqual([]);
+      return;
+    }
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    const asked = page.waitForRequest(
+      (one) => one.isNavigationRequest() && one.url().startsWith('https://apps.apple.com/'),
+    );
+    await button.tap();
+    expect((await asked).url()).toBe('https://apps.apple.com/app/id123456789');
+    expect(faults.filter((line) => !line.includes('ERR_'))).toEqual([]);
+    const reader = await page.context().newPage();
+    await reader.goto(`http://${host}:${edge.port}/robots.txt`);
+    const copied = await reader.evaluate('navigator.clipboard.readText()');
+    expect(copied).toBe(`https://${host}/picture?click_id=${clickId}`);
   },
 );
 
@@ -333,11 +332,9 @@ test('without JavaScript the page is shown and its button leads to the store', {
   timeout: 120_000,
 }, async (context) => {
   skipWithout(program !== undefined, 'chromium', context);
-  await browse(async (browser) => {
-    const { page, faults } = await pageIn(browser, { userAgent: iphone, javaScriptEnabled: false, locale: 'de-DE' });
-    await page.goto(`http://${host}:${edge.port}/sale`);
-    expect(await page.locator('a.a').getAttribute('href')).toBe('https://apps.apple.com/app/id123456789');
-    expect(await page.locator('a.a').textContent()).toBe('App laden');
-    expect(faults).toEqual([]);
-  });
+  const { page, faults } = await openPage({ userAgent: iphone, javaScriptEnabled: false, locale: 'de-DE' });
+  await page.goto(`http://${host}:${edge.port}/sale`);
+  expect(await page.locator('a.a').getAttribute('href')).toBe('https://apps.apple.com/app/id123456789');
+  expect(await page.locator('a.a').textContent()).toBe('App laden');
+  expect(faults).toEqual([]);
 });

@@ -59,6 +59,17 @@ export class UnrecordedAnswers {
     else this.refuse(res, 'not_found', manner);
   }
 
+  /** To where the bare host leads; 404 if it leads nowhere. Nothing of the visit goes along. @param as how it is counted. */
+  fallback(res: HttpResponse, app: LinkedApp, manner: ResponseOptions, as: AnswerKind): void {
+    const destination = rootDestinationOf(app);
+    if (destination === null) {
+      this.refuse(res, 'not_found', manner, app);
+      return;
+    }
+    this.counters.answers[as]++;
+    sendRedirect(res, redirectOf(destination, '', ''), manner.isLast);
+  }
+
   /** An answer without a click. @param as how it is counted. */
   unrecorded(
     res: HttpResponse,

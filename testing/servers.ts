@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { Postgres } from '#common/stores/postgres.ts';
+import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { childrenOf, isAlive } from '#deploy/local/ancestry.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
@@ -58,6 +58,7 @@ export async function postgresForTest(options: { isMigrated?: boolean } = {}): P
     // Creating and dropping a database each wait for a checkpoint.
     const postgres = new Postgres({ url: shared, name: 'test-admin', connectionsMax: 1, statementTimeoutMs: 60_000 });
     try {
+      await connect(postgres);
       await work(postgres);
     } finally {
       await postgres.close();
@@ -107,6 +108,20 @@ let sharedClickhouse: Promise<TestDatabase> | undefined;
 export function sharedClickhouseForTest(): Promise<TestDatabase> {
   sharedClickhouse ??= clickhouseForTest();
   return sharedClickhouse;
+}
+
+const connectedWithinMs = 60_000;
+
+/** A connection has three seconds to open, which are too few on a machine with much other work. */
+async function connect(postgres: Postgres): Promise<void> {
+  for (const deadline = Date.now() + connectedWithinMs; ; await sleep(systemTime, 100)) {
+    try {
+      await postgres.execute('SELECT');
+      return;
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable) || Date.now() > deadline) throw error;
+    }
+  }
 }
 
 /** A closed connection leaves the list of sessions a moment after the client is gone. */

@@ -24,7 +24,13 @@ import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRateCommands } from './rate-commands.ts';
 import { addRemovalCommands } from './removal-commands.ts';
 import { addSecondFactorCommands } from './second-factor-commands.ts';
-import { reencryptApiKeys, reencryptMail, reencryptSecondFactors, reencryptWebhookSecrets } from './secret-rotation.ts';
+import {
+  reencryptApiKeys,
+  reencryptImportKeys,
+  reencryptMail,
+  reencryptSecondFactors,
+  reencryptWebhookSecrets,
+} from './secret-rotation.ts';
 
 const roles: readonly Role[] = ['owner', 'member', 'viewer'];
 
@@ -181,6 +187,7 @@ function addSecretCommands(program: Command, context: AdminContext): void {
       await reencryptSecondFactors(db, new Encryption(keys));
       await reencryptWebhookSecrets(db, new Encryption(keys));
       await reencryptMail(db, new Encryption(keys));
+      await reencryptImportKeys(db, new Encryption(keys));
       context.print(`${count} API keys are now encrypted with key ${keys[0]?.id}.`);
     });
 }

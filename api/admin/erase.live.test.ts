@@ -84,6 +84,8 @@ beforeAll(async () => {
   for (const table of ['clicks', 'installs', 'events', 'matches', 'dead_letters']) {
     await clickhouse.command(`ALTER TABLE ${table} MODIFY SETTING ${inAHurry}`);
   }
+  // The cleanup of a table notices a new delay only after the old one.
+  await servers.clickhouse.restart();
   const db = new Postgres({ url: servers.postgres.url, name: 'erase-test', statementTimeoutMs: MINUTE_MS });
   await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Engines')`, [organization_id]);
   await db.execute(
@@ -292,19 +294,25 @@ function textsOf({ click, device, install, user }: TestPerson): string[] {
   return [click, device.slice(device.lastIndexOf('ü') + 1), install, user];
 }
 
-/** Which texts appear in which files of a folder. */
+/** Which texts appear in which files of a folder, while its server creates and deletes some. */
 function found(root: string, texts: readonly string[]): string[] {
-  return readdirSync(root, { recursive: true, withFileTypes: true }).flatMap((entry) => {
+  return unlessGone(() => readdirSync(root, { withFileTypes: true }), []).flatMap((entry) => {
+    const path = join(root, entry.name);
+    if (entry.isDirectory()) return found(path, texts);
     if (!entry.isFile()) return [];
-    const file = join(entry.parentPath, entry.name);
-    let bytes: Buffer;
-    try {
-      bytes = readFileSync(file);
-    } catch {
-      return [];
-    }
-    return texts.filter((text) => bytes.includes(text)).map((text) => `${file}: ${text}`);
+    const bytes = unlessGone<Buffer>(() => readFileSync(path), Buffer.alloc(0));
+    return texts.filter((text) => bytes.includes(text)).map((text) => `${path}: ${text}`);
   });
+}
+
+/** What was read, or `nothing` if it was deleted meanwhile. */
+function unlessGone<T>(read: () => T, nothing: T): T {
+  try {
+    return read();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return nothing;
+  }
 }
 
 async function inRedis(texts: readonly string[]): Promise<string[]> {

@@ -94,6 +94,7 @@ export async function deleteOrganization(
     await queries.execute('DELETE FROM server_keys WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM shared_pages WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM saved_views WHERE organization_id = $1', [found.id]);
+    await queries.execute('DELETE FROM utm_templates WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM campaign_costs WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM webhook_endpoints WHERE organization_id = $1', [found.id]);
     const apps = await queries.execute(

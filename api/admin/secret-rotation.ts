@@ -1,5 +1,6 @@
 /** Re-encrypts stored secrets after a new key was put in front of SECRET_KEY. */
 import { contextOf } from '#api/auth/second-factor.ts';
+import { branchKeyContext } from '#api/imports/import.ts';
 import { mailContext } from '#api/owed-mail.ts';
 import type { ApiKeys } from '#common/api-key.ts';
 import { type Encryption, keyIdOf } from '#common/encryption.ts';
@@ -70,6 +71,11 @@ export async function reencryptWebhookSecrets(db: Postgres, encryption: Encrypti
   for (const column of ['secret_ciphertext', 'previous_secret_ciphertext'])
     done += await reencryptColumn(db, encryption, ['webhook_endpoints', column], webhookSecretContext);
   return done;
+}
+
+/** Same for the Branch keys of imports whose dry run has not ended. */
+export function reencryptImportKeys(db: Postgres, encryption: Encryption): Promise<number> {
+  return reencryptColumn(db, encryption, ['imports', 'branch_key_ciphertext'], branchKeyContext);
 }
 
 /** Same for mail that waits to be sent. */

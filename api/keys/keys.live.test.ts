@@ -58,6 +58,9 @@ async function newKey(scopes: readonly KeyScope[], more: object = {}, member = o
   };
 }
 
+let templates = 0;
+const aTemplate = () => ({ app_id: app.id, name: `Template ${templates++}`, utm_source: 'newsletter' });
+const newTemplate = async () => `/utm-templates/${(await make('/utm-templates', aTemplate())).id}`;
 const aView = { name: 'View', query: {} };
 const without = (scope: KeyScope) =>
   keyScopes.filter((one) => one !== scope && one !== scope.replace(':read', ':write'));
@@ -76,6 +79,7 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /links/lookup': async () => [`/links/lookup?app_id=${app.id}&external_id=known`, 200],
   'GET /links/availability': async () => [`/links/availability?app_id=${app.id}&short_code=free`, 200],
   'GET /tags': async () => [`/tags?app_id=${app.id}`, 200],
+  'GET /apps/{app_id}/ad-postbacks': async () => [`/apps/${app.id}/ad-postbacks`, 200],
   'GET /orphan-visits': async () => [`/orphan-visits?app_id=${app.id}`, 200],
   'POST /links': async () => ['/links', 201, { app_id: app.id, path: '/k' }],
   'POST /links/bulk': async () => ['/links/bulk', 200, { links: [{ app_id: app.id, path: '/k' }] }],
@@ -109,6 +113,7 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /apps': async () => [`/apps?organization_id=${owner.organization_id}`, 200],
   'POST /apps': async () => ['/apps', 201, { name: 'New', organization_id: owner.organization_id }],
   'GET /apps/{id}': async () => [`/apps/${app.id}`, 200],
+  'GET /apps/{app_id}/migration': async () => [`/apps/${app.id}/migration`, 200],
   'POST /apps/{app_id}/check-associations': async () => [`/apps/${app.id}/check-associations`, 200],
   'PATCH /apps/{id}': async () => [`/apps/${app.id}`, 200, { name: 'Renamed' }],
   'DELETE /apps/{id}': async () => [`/apps/${(await make('/apps', { name: 'Gone' })).id}`, 200],
@@ -135,6 +140,11 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /views/{view_id}': async () => [`/views/${(await make('/views', aView)).id}`, 200],
   'PATCH /views/{view_id}': async () => [`/views/${(await make('/views', aView)).id}`, 200, { name: 'Renamed' }],
   'DELETE /views/{view_id}': async () => [`/views/${(await make('/views', aView)).id}`, 200],
+  'GET /utm-templates': async () => [`/utm-templates?app_id=${app.id}`, 200],
+  'POST /utm-templates': async () => ['/utm-templates', 201, aTemplate()],
+  'GET /utm-templates/{template_id}': async () => [await newTemplate(), 200],
+  'PATCH /utm-templates/{template_id}': async () => [await newTemplate(), 200, { utm_medium: 'email' }],
+  'DELETE /utm-templates/{template_id}': async () => [await newTemplate(), 200],
   'GET /analytics/page': async () => [`/analytics/page?app_id=${app.id}`, 200],
   'GET /analytics/export': async () => [`/analytics/export?organization_id=${owner.organization_id}`, 200],
   'GET /matches': async () => [`/matches?app_id=${app.id}`, 200],

@@ -17,17 +17,38 @@ const device = ['platform', 'os', 'os_version', 'device_model'] as const;
 /** What a webhook says of a record, its id first. Addresses and user agents stay here. */
 export const webhookColumns = {
   clicks: [
-    ...(['click_id', 'app_id', 'link_id', 'time', ...device, 'browser', 'language', 'country'] as const),
-    ...(['referrer_host', ...campaign, 'trigger', 'is_bot', 'bot_reason'] as const),
+    ...([
+      'click_id',
+      'app_id',
+      'link_id',
+      'time',
+      ...device,
+      'browser',
+      'language',
+      'country',
+      'region',
+      'city',
+    ] as const),
+    ...(['referrer_host', ...campaign, 'trigger', 'rule', 'is_bot', 'bot_reason'] as const),
   ],
   installs: [
     ...(['install_id', 'app_id', 'link_id', 'click_id', 'time', 'installed_at', 'device_id', 'user_id'] as const),
     ...(['match_id', 'match_type', 'match_guaranteed', 'confidence', 'attributed', 'trigger', ...device] as const),
-    ...(['app_version', 'sdk_name', 'sdk_version', 'language', 'country', ...campaign, 'properties'] as const),
+    ...([
+      'app_version',
+      'sdk_name',
+      'sdk_version',
+      'language',
+      'country',
+      'region',
+      'city',
+      ...campaign,
+      'properties',
+    ] as const),
   ],
   events: [
     ...(['event_id', 'app_id', 'name', 'time', 'received_at', 'install_id', 'device_id', 'user_id'] as const),
-    ...(['session_id', 'link_id', 'click_id', 'platform', 'country', ...campaign] as const),
+    ...(['session_id', 'link_id', 'click_id', 'platform', 'country', 'region', 'city', ...campaign] as const),
     ...(['revenue_amount', 'revenue_currency', 'is_conversion', 'properties'] as const),
   ],
   matches: [

@@ -10,15 +10,16 @@ const context = CAMPAIGN_FIELDS;
 export const exportKinds = [...rawKinds, 'opens'] as const;
 export type ExportKind = (typeof exportKinds)[number];
 
-const device = 'platform os os_version device_model app_version sdk_name sdk_version language country ip'.split(' ');
+const device =
+  'platform os os_version device_model app_version sdk_name sdk_version language country region city ip'.split(' ');
 
 /** Exported columns, the id first; the columns about a row's origin stay internal. */
 export const exportColumns: Record<ExportKind, readonly string[]> = {
   clicks: [
     ...'click_id organization_id app_id link_id time ip user_agent platform os os_version browser'.split(' '),
-    ...'device_model language country referrer_host'.split(' '),
+    ...'device_model language country region city referrer_host'.split(' '),
     ...context,
-    ...'query trigger is_bot bot_reason'.split(' '),
+    ...'query trigger rule is_bot bot_reason'.split(' '),
   ],
   installs: [
     ...'install_id organization_id app_id link_id click_id time installed_at device_id user_id match_id'.split(' '),
@@ -35,7 +36,7 @@ export const exportColumns: Record<ExportKind, readonly string[]> = {
   ],
   events: [
     ...'event_id organization_id app_id name time received_at install_id device_id user_id'.split(' '),
-    ...'session_id link_id click_id platform country'.split(' '),
+    ...'session_id link_id click_id platform country region city'.split(' '),
     ...context,
     ...'revenue_amount revenue_currency is_conversion properties'.split(' '),
   ],

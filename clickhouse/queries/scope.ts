@@ -10,6 +10,8 @@ export const filterColumns = [
   'campaign',
   'platform',
   'country',
+  'region',
+  'city',
   'utm_source',
   'utm_medium',
   'utm_campaign',
@@ -22,6 +24,7 @@ export const filterColumns = [
   'event_name',
   'match_type',
   'match_certainty',
+  'rule',
   'tag',
 ] as const;
 export type FilterColumn = (typeof filterColumns)[number];
@@ -38,6 +41,7 @@ const expressions: Partial<Record<FilterColumn, Partial<Record<RawKind, string>>
   os: { clicks: 'os', installs: 'os' },
   language: { clicks: 'language', installs: 'language' },
   event_name: { events: 'name' },
+  rule: { clicks: 'rule' },
   match_type: { installs: 'match_type', matches: 'match_type' },
   match_certainty: {
     installs: "multiIf(NOT attributed, 'none', match_guaranteed, 'guaranteed', 'probabilistic')",

@@ -15,7 +15,10 @@ export interface InstallFacts extends Readonly<CampaignTexts> {
   readonly click_id: string;
   readonly platform: string;
   readonly country: string;
-  /** The network for looking up the country, for an install that the edge stored without one. */
+  /** Absent if the edge stored it, or a version that knew countries alone. */
+  readonly region?: string;
+  readonly city?: string;
+  /** The network by which the place is looked up, for an install that the edge stored without one. */
   readonly network?: string;
 }
 

@@ -1,5 +1,8 @@
 /** Cross-origin rules: SDK endpoints from any web page, dashboard endpoints from listed origins, never with cookies. */
 const exposed = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id';
+const vary = '\r\nVary: Origin';
+const allowing = (origin: string) =>
+  `\r\nAccess-Control-Allow-Origin: ${origin}\r\nAccess-Control-Expose-Headers: ${exposed}`;
 const PREFLIGHT_SECONDS = '86400';
 
 export class Cors {
@@ -9,21 +12,11 @@ export class Cors {
     this.#origins = new Set(origins);
   }
 
-  /** The headers that let a page of `origin` read an answer of `path` (below /v1). */
-  headers(path: string, origin: string): [string, string][] {
-    if (isSdk(path)) {
-      return [
-        ['Access-Control-Allow-Origin', '*'],
-        ['Access-Control-Expose-Headers', exposed],
-      ];
-    }
-    if (this.#origins.size === 0) return [];
-    if (!this.#origins.has(origin)) return [['Vary', 'Origin']];
-    return [
-      ['Access-Control-Allow-Origin', origin],
-      ['Access-Control-Expose-Headers', exposed],
-      ['Vary', 'Origin'],
-    ];
+  /** The headers that let a page of `origin` read an answer of `path` (below /v1), each after a line break. */
+  lines(path: string, origin: string): string {
+    if (isSdk(path)) return allowing('*');
+    if (this.#origins.size === 0) return '';
+    return this.#origins.has(origin) ? `${allowing(origin)}${vary}` : vary;
   }
 
   /** Additional headers of a preflight (OPTIONS) answer. */

@@ -38,8 +38,8 @@ export class Exchange {
   readonly receivedMs: number;
   /** When an endless stream began; 0 for every other answer. */
   streamingMs = 0;
-  /** Headers of this answer regardless of its content: request id, limits, CORS. */
-  readonly headers: [string, string][];
+  /** Headers of this answer regardless of its content, each after a line break: request id, limits, CORS. */
+  #lines: string;
   closesConnection = false;
   /** A HEAD gets only headers: a body would be read as the beginning of the next answer. */
   isHead = false;
@@ -70,10 +70,7 @@ export class Exchange {
     this.#onStreamFailure = onStreamFailure;
     this.id = id;
     this.receivedMs = receivedMs;
-    this.headers = [
-      ['X-Request-Id', id],
-      ['X-Content-Type-Options', 'nosniff'],
-    ];
+    this.#lines = `\r\nX-Request-Id: ${id}\r\nX-Content-Type-Options: nosniff`;
     this.#onClosed = onClosed;
     res.onAborted(() => this.#close());
   }
@@ -82,12 +79,15 @@ export class Exchange {
     this.#onAbort = callback;
   }
 
-  setQuota(quota: Quota): void {
-    this.headers.push(
-      ['X-RateLimit-Limit', String(quota.limit)],
-      ['X-RateLimit-Remaining', String(quota.remaining)],
-      ['X-RateLimit-Reset', String(quota.resetEpochSeconds)],
+  setQuota({ limit, remaining, resetEpochSeconds }: Quota): void {
+    this.addLines(
+      `\r\nX-RateLimit-Limit: ${limit}\r\nX-RateLimit-Remaining: ${remaining}\r\nX-RateLimit-Reset: ${resetEpochSeconds}`,
     );
+  }
+
+  /** @param lines headers of ours, each after a line break; never text from a request. */
+  addLines(lines: string): void {
+    this.#lines += lines;
   }
 
   reject(rejection: Rejection): void {
@@ -103,20 +103,16 @@ export class Exchange {
       if ('stream' in answer) void leave(answer.stream);
       return;
     }
-    for (const [name, value] of Object.entries(answer.headers ?? {})) {
-      if (unsafeInHeader.test(value)) throw new Error(`the header ${name} contains a control character`);
-    }
+    const head = this.#head(answer);
+    this.status = answer.status;
     if ('stream' in answer) {
       this.isAnswering = true;
-      void this.#stream(answer);
+      void this.#stream(answer, head);
       return;
     }
-    const [contentType, bytes] =
-      'bytes' in answer
-        ? [answer.contentType, answer.bytes]
-        : ['application/json; charset=utf-8', JSON.stringify(answer.body)];
+    const bytes = 'bytes' in answer ? answer.bytes : JSON.stringify(answer.body);
     this.#res.cork(() => {
-      this.#head(answer, contentType);
+      this.#res.writeStatus(head);
       if (this.isHead) endHead(this.#res, Buffer.byteLength(bytes), this.closesConnection);
       else this.#res.end(bytes, this.closesConnection);
     });
@@ -132,16 +128,25 @@ export class Exchange {
     return this.#stalledSinceMs !== 0 && nowMs - this.#stalledSinceMs > STREAM_STALL_MS;
   }
 
-  #head(answer: Answer, contentType: string): void {
-    this.status = answer.status;
-    this.#res.writeStatus(reasons[answer.status] ?? `${answer.status} Status`);
-    this.#res.writeHeader('Content-Type', contentType);
-    if (!answer.headers?.['Cache-Control']) this.#res.writeHeader('Cache-Control', 'no-store');
-    for (const [name, value] of this.headers) this.#res.writeHeader(name, value);
-    for (const [name, value] of Object.entries(answer.headers ?? {})) this.#res.writeHeader(name, value);
+  /**
+   * The status with all headers, for one call: uWebSockets.js writes it unchanged, and each call from JavaScript costs 0.3 µs.
+   * @throws if a header would end early.
+   */
+  #head(answer: Answer): string {
+    const { status, headers } = answer;
+    const contentType = 'contentType' in answer ? answer.contentType : 'application/json; charset=utf-8';
+    let head = `${reasons[status] ?? `${status} Status`}\r\nContent-Type: ${contentType}`;
+    if (!headers?.['Cache-Control']) head += '\r\nCache-Control: no-store';
+    head += this.#lines;
+    if (headers === undefined) return head;
+    for (const [name, value] of Object.entries(headers)) {
+      if (unsafeInHeader.test(value)) throw new Error(`the header ${name} contains a control character`);
+      head += `\r\n${name}: ${value}`;
+    }
+    return head;
   }
 
-  async #stream(answer: Extract<Answer, { stream: unknown }>): Promise<void> {
+  async #stream(answer: Extract<Answer, { stream: unknown }>, head: string): Promise<void> {
     let resume: (() => void) | null = null;
     this.#res.onWritable(() => {
       resume?.();
@@ -153,7 +158,7 @@ export class Exchange {
     };
     if (answer.onClosed) this.streamingMs = Date.now();
     try {
-      this.#res.cork(() => this.#head(answer, answer.contentType));
+      this.#res.cork(() => this.#res.writeStatus(head));
       for await (const chunk of answer.stream) {
         if (this.isClosed) return;
         if (chunk.byteLength === 0) continue;

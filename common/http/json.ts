@@ -34,6 +34,13 @@ export function parseObjectOrList(body: RawBody): { value: object } | { rejectio
   return { value };
 }
 
+/** What the stores could not hold of a JSON value: too deep, or text with a NUL or an unpaired surrogate. */
+export function storageFaults(value: object): FieldError[] {
+  const errors: FieldError[] = [];
+  walk(value, [], true, errors);
+  return errors;
+}
+
 /**
  * The path becomes text only for a fault: a megabyte can hold 350,000 values, and building a text for each took most of
  * the time.

@@ -104,6 +104,8 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
 
   const name = `${route.method} ${route.path}`;
   const paths = [route.path, ...(route.alsoAt ?? [])];
+  // The validators ensure the types, which were erased when the route was added to the list.
+  const handleTyped = (request: Request) => route.handle(mount.deps, request as Request<never, never, never, never>);
   const run: MountedRoute['run'] = async (incoming, caller, params) => {
     const query = readQuery(incoming.queryText, checkQuery);
     if (query instanceof Rejection) return query;
@@ -126,14 +128,14 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       header: incoming.header,
       receivedMs: incoming.receivedMs,
     };
-    // The validators above ensure this; the types were erased when the route was added to the list.
     const handle = async () => {
-      const answer = await route.handle(mount.deps, request as Request<never, never, never, never>);
+      const answer = await handleTyped(request);
       const isChange = route.method !== 'GET' && !route.isRead && !(answer instanceof Rejection) && answer.status < 300;
       if (isChange) await mount.trail?.(route.operationId, request, answer);
       return answer;
     };
-    return mount.once && route.method === 'POST' ? mount.once(name, request, handle) : handle();
+    if (mount.once && route.method === 'POST') return mount.once(name, request, handle);
+    return mount.trail ? handle() : handleTyped(request);
   };
 
   return {
@@ -165,6 +167,7 @@ function patternOf(path: string): string {
 }
 
 function readQuery(text: string, check: Validator | null): Record<string, string> | Rejection {
+  if (text === '' && check === null) return {};
   const query = parseQuery(text);
   if (query instanceof Rejection) return query;
   if (check) return check(query) ?? query;
@@ -197,7 +200,8 @@ export async function finishBody(
 ): Promise<RawBody | Rejection> {
   const body = await collected;
   if (body instanceof Rejection || !route) return body;
-  const unpacked = await unpackBody(body, header('content-encoding'), route.bodyBytesMax);
+  const coding = header('content-encoding');
+  const unpacked = coding === '' ? body : await unpackBody(body, coding, route.bodyBytesMax);
   if (unpacked instanceof Rejection || !route.unpackBody) return unpacked;
   return route.unpackBody(unpacked, header, route.bodyBytesMax);
 }

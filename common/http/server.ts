@@ -18,6 +18,7 @@ import { emptyBody, type RawBody } from './raw-body.ts';
 import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
 import type { RequestTimes } from './request-times.ts';
 import type { Answer } from './route.ts';
+import { socketAddress } from './socket-address.ts';
 import { type HttpRequest, type HttpResponse, hstsValue, type TemplatedApp } from './uws.ts';
 
 const BASE = '/v1';
@@ -169,27 +170,29 @@ export class HttpServer {
     const exchange = new Exchange(res, id, nowMs, (closed) => this.#over(closed, matched), report);
     this.#open.set(exchange, exchange);
     exchange.closesConnection = this.#isStopping;
-    exchange.isHead = req.getMethod() === 'head';
+    // A route is mounted for its own method, which is neither of the two that matter here.
+    const method = matched === null ? req.getMethod() : '';
+    exchange.isHead = method === 'head';
     const { headers, fault: headerFault } = readHeaders(req);
     const url = req.getUrl();
     const path = url.startsWith(`${BASE}/`) ? url.slice(BASE.length) : '';
-    const socketIp = Buffer.from(res.getRemoteAddressAsText()).toString('latin1');
     const peer = this.#proxies.peer(
-      socketIp,
+      socketAddress(res),
       isTls,
       headers['x-forwarded-for'] ?? '',
       headers['x-forwarded-proto'] ?? '',
     );
-    exchange.headers.push(...this.#cors.headers(path, headers['origin'] ?? ''));
-    if (this.#hsts !== '' && peer.isHttps) exchange.headers.push(['Strict-Transport-Security', this.#hsts]);
-    const isPreflight = req.getMethod() === 'options' && headers['access-control-request-method'] !== undefined;
+    exchange.addLines(this.#cors.lines(path, headers['origin'] ?? ''));
+    if (this.#hsts !== '' && peer.isHttps) exchange.addLines(`\r\nStrict-Transport-Security: ${this.#hsts}`);
+    const isPreflight = method === 'options' && headers['access-control-request-method'] !== undefined;
     const params = matched ? readParams(matched, req) : {};
     const fault = peer.isHttps ? headerFault : forbidden('HTTPS is required.');
     // A request that is rejected on every path is charged like one to an unknown path; otherwise it would bypass the limits.
     const route = params === null || fault !== null ? null : matched;
-    const queryText = req.getQuery();
+    // Undefined if there is no question mark, whatever its type says.
+    const queryText = req.getQuery() ?? '';
     const header = (name: string) => headers[name] ?? '';
-    const isRead = exchange.isHead || req.getMethod() === 'get';
+    const isRead = exchange.isHead || method === 'get';
     const file = !matched && fault === null && path === '' && isRead ? this.#options.pages?.find(url, header) : null;
     if (file) {
       exchange.isBodyComplete = true;
@@ -256,7 +259,7 @@ export class HttpServer {
       exchange.answer({ status: 204, contentType: 'text/plain', bytes: '', headers: this.#cors.preflight() });
     } else if (!route) {
       const methods = this.#methodsOf(incoming.path ?? '');
-      if (methods.length > 0) exchange.headers.push(['Allow', methods.join(', ')]);
+      if (methods.length > 0) exchange.addLines(`\r\nAllow: ${methods.join(', ')}`);
       exchange.reject(notFound());
     } else {
       const answer = await route.run(incoming, passed.caller, params);

@@ -6,3 +6,16 @@ test('the allowed values of a field are named, including null', () => {
   const check = bodyValidator(Type.Object({ platform: Type.Unsafe({ enum: ['ios', 'web', null] }) }));
   expect(check({ platform: 'tv' })?.errors).toEqual([{ field: 'platform', message: 'must be one of ios, web, null' }]);
 });
+
+test('a refused form comes with an example of it', () => {
+  const check = bodyValidator(
+    Type.Object({
+      code: Type.String({ pattern: '^[a-z]+$', examples: ['summer'] }),
+      name: Type.String({ pattern: '\\S' }),
+    }),
+  );
+  expect(check({ code: 'A', name: ' ' })?.errors).toEqual([
+    { field: 'code', message: 'has characters or a form that is not allowed; an example is "summer"' },
+    { field: 'name', message: 'has characters or a form that is not allowed: it must have a visible character' },
+  ]);
+});

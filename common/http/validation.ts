@@ -10,6 +10,8 @@ const options = {
   useDefaults: true,
   strictTypes: false,
   allowUnionTypes: true,
+  // Errors then have the schema of the value, and with it an example.
+  verbose: true,
 } as const;
 
 function withFormats(ajv: Ajv): Ajv {
@@ -50,9 +52,13 @@ function integersOf(schema: object): string[] {
   );
 }
 
+const noFaults: readonly FieldError[] = [];
+
 function validator(check: ValidateFunction, whole: string): Validator {
-  return (value, more = []) => {
-    const found = check(value) ? [] : fieldErrors(check.errors ?? [], whole);
+  return (value, more = noFaults) => {
+    const isValid = check(value);
+    if (isValid && more.length === 0) return null;
+    const found = isValid ? [] : fieldErrors(check.errors ?? [], whole);
     const others = more.filter(({ field }) => !found.some((one) => one.field === field));
     return found.length + others.length > 0 ? invalidFields([...found, ...others]) : null;
   };
@@ -84,6 +90,13 @@ function fieldOf(error: ErrorObject): string {
   return field === '' ? last : `${field}.${last}`;
 }
 
+/** What a value of that form looks like, if its schema says so. */
+function exampleOf({ parentSchema, params }: ErrorObject): string {
+  if (params['pattern'] === '\\S') return ': it must have a visible character';
+  const examples: unknown = parentSchema?.['examples'];
+  return Array.isArray(examples) ? `; an example is ${JSON.stringify(examples[0])}` : '';
+}
+
 function messageOf(error: ErrorObject): string {
   switch (error.keyword) {
     case 'required':
@@ -96,7 +109,7 @@ function messageOf(error: ErrorObject): string {
     case 'const':
       return `must be ${JSON.stringify(error.params['allowedValue'])}`;
     case 'pattern':
-      return 'has characters or a form that is not allowed';
+      return `has characters or a form that is not allowed${exampleOf(error)}`;
     case 'format':
       return `must be a valid ${String(error.params['format'])}`;
     default:

@@ -1,4 +1,5 @@
 /** Formats of settings. Each function returns the value in its stored form, or null for invalid text. */
+import { createPublicKey } from 'node:crypto';
 import { Resolver } from 'node:dns';
 import { TrustedProxies } from '#common/http/peer.ts';
 import { hostOf } from '#common/links/web-address.ts';
@@ -64,4 +65,16 @@ export function mailAddressOf(text: string): string | null {
   const address = /^(?:[^<>"@,\p{Cc}]{1,100} <([^<>]+)>|([^<>]+))$/u.exec(text.trim());
   const plain = address?.[1] ?? address?.[2] ?? '';
   return /^[^\s@,;:"<>]{1,64}@[A-Za-z0-9.-]{1,253}$/.test(plain) ? text.trim() : null;
+}
+
+/** `name=key`, a public key of an elliptic curve as base64 of its DER form. */
+export function appleKeyOf(text: string): string | null {
+  const [, key] = /^[\w./-]{1,100}=([\w+/]{1,400}={0,2})$/.exec(text) ?? [];
+  if (key === undefined) return null;
+  try {
+    const { asymmetricKeyType } = createPublicKey({ key: Buffer.from(key, 'base64'), format: 'der', type: 'spki' });
+    return asymmetricKeyType === 'ec' ? text : null;
+  } catch {
+    return null;
+  }
 }

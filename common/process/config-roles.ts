@@ -30,7 +30,7 @@ const api = [
   ...(['API_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
   ...(['API_NATS_URL', 'NATS_URL', 'INSTALLATION'] as const),
   ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
-  'APPLE_CDN_URL',
+  ...(['APPLE_CDN_URL', 'BRANCH_API_URL'] as const),
   ...mail,
   ...webhooks,
   ...shortLinks,
@@ -61,6 +61,7 @@ const gateway = [
 const redirector = [
   ...(['EDGE_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'LOG_PARTITIONS', 'MACHINE_NAME'] as const),
   ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT', 'GEOIP_DB'] as const),
+  'APPLE_ATTRIBUTION_KEYS',
   ...privacy,
   ...shortLinks,
   ...traces,

@@ -1,6 +1,7 @@
 /** Every setting of every process: a row with its name, type, default, bounds and one sentence. */
 import { defaultInstallation, installationShape } from '#common/log/log-names.ts';
 import {
+  appleKeyOf,
   baseUrlOf,
   dnsServerOf,
   domainOf,
@@ -79,6 +80,9 @@ function flag(fallback: boolean, about: string): Setting<boolean> {
 function form(fallback: string, of: (text: string) => string | null, what: string, about: string): Setting<string> {
   return { about, fallback, parse: (value) => of(value) ?? new Fault(`must be ${what}`) };
 }
+
+const plainUrl = (fallback: string, about: string) =>
+  form(fallback, plainUrlOf, 'a URL with http:// or https://, without a user, a query or a fragment', about);
 
 /** Text of at least this many characters. */
 function secret(charsMin: number, about: string): Setting<string> {
@@ -203,10 +207,8 @@ export const settings = {
     0,
     'Port of /metrics, /healthz and /readyz; 0 uses any free port. npm start gives its processes this port and the following ones.',
   ),
-  OTEL_EXPORTER_OTLP_ENDPOINT: form(
+  OTEL_EXPORTER_OTLP_ENDPOINT: plainUrl(
     '',
-    plainUrlOf,
-    'a URL with http:// or https://, without a user, a query or a fragment',
     'OpenTelemetry collector (OTLP over HTTP) to which traces are sent, such as http://127.0.0.1:4318; empty: there are no traces.',
   ),
   OTEL_EXPORTER_OTLP_HEADERS: {
@@ -276,7 +278,7 @@ export const settings = {
     "Port of short links in answers; 0 omits it. npm start uses the redirector's if SHORT_LINK_DOMAIN is localhost.",
   ),
   DNS_SERVERS: list(
-    "DNS servers (address or address:port) for verifying hosts, webhooks and checks of association files; the system's servers if empty.",
+    "DNS servers (address or address:port) for verifying hosts, webhooks, checks of association files and requests to old services; the system's servers if empty.",
     dnsServerOf,
     'addresses of DNS servers',
   ),
@@ -369,17 +371,27 @@ export const settings = {
   ),
   WEBHOOK_HTTP: flag(false, 'Whether the URLs of webhooks may begin with http://: for development and tests.'),
   WEBHOOK_ALLOWED_NETWORKS: list(
-    'Networks (CIDR) that webhooks and checks of association files may reach although their addresses are not public, such as your own backend.',
+    'Networks (CIDR) that webhooks, checks of association files and requests to old services may reach although their addresses are not public, such as your own backend.',
     parseNetwork,
     'addresses and networks (CIDR)',
   ),
-  APPLE_CDN_URL: form(
+  APPLE_CDN_URL: plainUrl(
     '',
-    plainUrlOf,
-    'a URL with http:// or https://, without a user, a query or a fragment',
     "Where a check of association files asks for Apple's copy: https://app-site-association.cdn-apple.com. If empty, Apple is not asked.",
   ),
-  GEOIP_DB: text('', 'MaxMind-format country database; if empty, the one in the package is used.'),
+  BRANCH_API_URL: plainUrl(
+    'https://api2.branch.io',
+    'Which server imports ask what links of Branch are, if their owner gives a Branch key.',
+  ),
+  APPLE_ATTRIBUTION_KEYS: list(
+    "Apple's public keys for copies of postbacks, beside those that are built in and instead of them: name=key, the key as base64 (DER). The name is the kid of AdAttributionKit, or skadnetwork.",
+    appleKeyOf,
+    'name=key, the key an elliptic-curve public key as base64 (DER)',
+  ),
+  GEOIP_DB: text(
+    '',
+    "Database of places in MaxMind's format; if empty, the one in the package is used, which has countries alone. With one that has cities, such as GeoLite2 City, ingest also stores the region and the city of each record.",
+  ),
 } as const satisfies Record<string, Setting<unknown>>;
 
 type Values = { [K in keyof typeof settings]: (typeof settings)[K] extends Setting<infer T> ? T : never };

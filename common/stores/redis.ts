@@ -51,6 +51,17 @@ class GatheringClient extends Client {
     this.once('end', () => clearInterval(timer));
   }
 
+  /** Sends the commands of `work` in one write at its end, not at the end of the turn. */
+  sendTogether(work: () => void): void {
+    const socket: Socket | undefined = this.stream;
+    socket?.cork();
+    try {
+      work();
+    } finally {
+      socket?.uncork();
+    }
+  }
+
   override sendCommand(...args: Parameters<Client['sendCommand']>): unknown {
     const command: SentCommand = args[0];
     command.sentAtTick = this.#ticks;
@@ -128,12 +139,14 @@ function replaceWhenSilent(client: Client): void {
 export class Redis {
   /** Every command of Redis; those of one turn of the event loop are sent together. */
   readonly commands: RedisCommands;
+  readonly #client: GatheringClient;
   readonly #options: RedisOptions;
   #closing = false;
 
   constructor(options: RedisOptions) {
     this.#options = options;
-    this.commands = this.#open(options.name, options.commandTimeoutMs ?? 1_000);
+    this.#client = this.#open(options.name, options.commandTimeoutMs ?? 1_000);
+    this.commands = this.#client;
   }
 
   /**
@@ -155,6 +168,11 @@ export class Redis {
     } catch {
       return false;
     }
+  }
+
+  /** Commands that `work` sends go out in one write when it returns. For work at the end of a turn: it saves one of the event loop. */
+  together(work: () => void): void {
+    this.#client.sendTogether(work);
   }
 
   script(lua: string): Script {
@@ -202,7 +220,7 @@ export class Redis {
     this.commands.disconnect();
   }
 
-  #open(name: string, commandTimeoutMs: number): Client {
+  #open(name: string, commandTimeoutMs: number): GatheringClient {
     const client = new GatheringClient(this.#options.url, {
       lazyConnect: true,
       connectionName: name,

@@ -14,6 +14,7 @@ export const testApp: LinkedApp = {
   probabilistic_window_hours: 6,
   codes_ignore_case: false,
   firebase_links: null,
+  migrates: false,
   pages: { not_found: null, expired: null },
 };
 

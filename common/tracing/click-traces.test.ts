@@ -13,7 +13,7 @@ const known = new Set(ids);
 function lineOf(click_id: string): string {
   const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
   const texts = { ip: '', user_agent: 'x"\\{"v":1,"click_id":"', language: '', referrer: '', query: '' };
-  const flags = { is_prefetch: false, is_preview: false, trigger: 'link' } as const;
+  const flags = { is_prefetch: false, is_preview: false, trigger: 'link', rule: '' } as const;
   const ofLink = {
     organization_id,
     app_id,

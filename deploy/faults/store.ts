@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
+import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
 import { startNats } from '#deploy/local/nats.ts';
 import { startPostgres } from '#deploy/local/postgres.ts';
@@ -22,7 +22,7 @@ function startServer(name: StoreName, dataDir: string, port: number): Promise<Lo
     case 'redis':
       return startRedis({ dataDir, port });
     case 'clickhouse':
-      return startClickHouse({ dataDir, port });
+      return startClickHouse({ dataDir, port, entry: builtClickHouse() });
   }
 }
 

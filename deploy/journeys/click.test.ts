@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { isAlive } from '#deploy/local/ancestry.ts';
 import { findProgram } from '#deploy/local/programs.ts';
 import { whenQuiet } from '#testing/busy-machine.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';
@@ -223,7 +224,8 @@ test('in a real browser a new owner gets over TLS from the login to an app, a li
     expect(installed.status).toBe(201);
     await page.getByText('We saw your install').waitFor();
     await page.getByRole('link', { name: 'Open the page of the link' }).click();
-    await expect.poll(() => page.getByLabel('Clicks', { exact: true }).textContent(), { timeout: 20_000 }).toBe('1');
+    // The page asks again every 30 seconds.
+    await expect.poll(() => page.getByLabel('Clicks', { exact: true }).textContent(), { timeout: 60_000 }).toBe('1');
     // Its session also opens the live feed.
     await page.evaluate(`globalThis.live = [];
       for (const kind of ['hello', 'click'])
@@ -255,6 +257,19 @@ test('a visitor with 10 KiB of cookies is redirected', async () => {
   const link = await newLink('/cookies');
   const headers = { host: app.host, cookie: `a=${'x'.repeat(10_240)}` };
   expect((await stack.redirector(`/${link.short_code}`, { headers })).status).toBe(302);
+});
+
+test('a launcher killed by kill -9 takes everything with it, and the next start finds the data and the ports', async () => {
+  const link = await newLink('/killed');
+  await follow(link.short_code, 10);
+  await settled(link.id, 10, 0);
+  const before = stack.parts.map(({ pid }) => pid);
+  expect(before.length).toBeGreaterThanOrEqual(8);
+  process.kill(stack.launcherPid, 'SIGKILL');
+  await stack.launch();
+  expect(before.filter(isAlive)).toEqual([]);
+  call = await stack.loggedIn();
+  await settled(link.id, 10, 0);
 });
 
 test('after Ctrl-C the next start has the data and is ready in 6 seconds', { tags: ['slow'] }, async () => {

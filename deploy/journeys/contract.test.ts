@@ -11,7 +11,7 @@ import { type Received, Wire } from './fuzz/wire.ts';
 import { type Credential, World } from './fuzz/world.ts';
 import { login, Stack } from './stack.ts';
 
-const REQUESTS_MAX = 700;
+const REQUESTS_MAX = 900;
 /** A POST that only reads. */
 const explain = '/links/{id}/explain';
 const AT_ONCE = 20;
@@ -20,7 +20,7 @@ const limits = {
   RATE_LIMIT_LINKS: '60',
   RATE_LIMIT_MATCH: '60',
   RATE_LIMIT_EVENTS: '60',
-  RATE_LIMIT_GENERAL: '600',
+  RATE_LIMIT_GENERAL: '800',
 };
 
 interface Ask {
@@ -160,6 +160,16 @@ async function peopleSucceed(): Promise<void> {
   await expectStatus(200, 'GET', '/audit-log?limit=1');
 }
 
+async function utmTemplatesSucceed(app_id: string): Promise<void> {
+  const { id } = await expectStatus(201, 'POST', '/utm-templates', { body: { name: 'Contract', utm_source: 'a' } });
+  for (const target of [`/utm-templates?app_id=${app_id}`, `/utm-templates/${id}`])
+    await expectStatus(200, 'GET', target);
+  await expectStatus(200, 'PATCH', `/utm-templates/${id}`, { body: { utm_medium: 'email', app_id } });
+  const link = { app_id, path: '/t', utm_template_id: id };
+  expect(await expectStatus(201, 'POST', '/links', { body: link })).toMatchObject({ utm_medium: 'email' });
+  await expectStatus(200, 'DELETE', `/utm-templates/${id}`);
+}
+
 /** Uploads, checks, confirms and takes back a file of one link. */
 async function importAFile(app_id: string): Promise<void> {
   const { id } = await expectStatus(201, 'POST', '/imports', { body: { app_id, source: 'csv' } });
@@ -208,6 +218,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'GET', '/apps?limit=1');
   await expectStatus(200, 'PATCH', `/apps/${app['id']}`, { body: { name: 'Renamed', ios: null } });
   await expectStatus(200, 'POST', `/apps/${app['id']}/check-associations`);
+  await expectStatus(200, 'GET', `/apps/${app['id']}/migration?days=1`);
   await expectStatus(200, 'POST', `/apps/${app['id']}/rotate-key`);
   const key = await expectStatus(201, 'POST', '/keys', { body: { name: 'Contract', scopes: ['links:read'] } });
   await expectStatus(200, 'GET', '/keys?limit=1');
@@ -233,6 +244,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'GET', '/links?tag=t,b&cursor=&limit=1&include=clicks,installs');
   await expectStatus(200, 'GET', '/tags');
   await expectStatus(200, 'GET', '/orphan-visits?days=1');
+  await expectStatus(200, 'GET', `/apps/${app['id']}/ad-postbacks?verified=true`);
   await expectStatus(200, 'PATCH', `/links/${link['id']}`, {
     body: { campaign: 'c', expires_at: '2030-01-01T00:00:00Z' },
   });
@@ -249,6 +261,7 @@ test('every operation succeeds as described', async () => {
   for (const path of ['/views', `/views/${view['id']}`]) await expectStatus(200, 'GET', path);
   await expectStatus(200, 'PATCH', `/views/${view['id']}`, { body: { name: 'Renamed' } });
   await expectStatus(200, 'DELETE', `/views/${view['id']}`);
+  await utmTemplatesSucceed(String(app['id']));
   const shared = await expectStatus(201, 'POST', '/shared-pages', { body: { link_id: link['id'] } });
   await expectStatus(200, 'GET', '/shared-pages?limit=1');
   await expectStatus(200, 'POST', '/shared-figures', { body: { token: shared['token'] }, credential: 'none' });

@@ -109,6 +109,7 @@ const rows: readonly Row[] = [
   { endpoint: 'DELETE /apps/{id}', statuses: write(), id: 'app' },
   { endpoint: 'POST /apps/{id}/rotate-key', statuses: write(), id: 'app' },
   { endpoint: 'POST /apps/{app_id}/check-associations', statuses: read() },
+  { endpoint: 'GET /apps/{app_id}/migration', statuses: read() },
   { endpoint: 'GET /imports', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /imports', statuses: write(201), body: () => ({ app_id: app.id, source: 'csv' }) },
   // Of an import that does not exist; api/imports/imports.live.test.ts has the others.
@@ -168,6 +169,7 @@ const rows: readonly Row[] = [
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
   { endpoint: 'GET /tags', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /orphan-visits', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /apps/{app_id}/ad-postbacks', statuses: read() },
   { endpoint: 'GET /links/availability', statuses: read(), query: 'app_id={app}&short_code=free' },
   { endpoint: 'GET /links/lookup', statuses: read(), query: 'app_id={app}&external_id=known' },
   {
@@ -222,6 +224,11 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /views/{view_id}', statuses: read() },
   { endpoint: 'PATCH /views/{view_id}', statuses: write(), body: () => ({ name: 'Renamed' }) },
   { endpoint: 'DELETE /views/{view_id}', statuses: write() },
+  { endpoint: 'GET /utm-templates', statuses: read(), query: 'organization_id={organization}' },
+  { endpoint: 'POST /utm-templates', statuses: write(201), body: () => newTemplate() },
+  { endpoint: 'GET /utm-templates/{template_id}', statuses: read() },
+  { endpoint: 'PATCH /utm-templates/{template_id}', statuses: write(), body: () => ({ utm_medium: 'email' }) },
+  { endpoint: 'DELETE /utm-templates/{template_id}', statuses: write() },
   { endpoint: 'GET /shared-pages', statuses: read(), query: 'organization_id={organization}' },
   {
     endpoint: 'POST /shared-pages',
@@ -269,6 +276,7 @@ const newPostback = () => ({
   events: ['install.attributed'],
   organization_id: organization,
 });
+const newTemplate = () => ({ organization_id: organization, name: `Made ${made++}`, utm_source: 'newsletter' });
 const newWebhook = () => ({ url: 'https://127.0.0.1/', events: ['link.created'], organization_id: organization });
 
 beforeAll(async () => {
@@ -360,6 +368,10 @@ async function pathOf(row: Row): Promise<string> {
   if (path.includes('{view_id}')) {
     const wanted = { name: 'Fresh', query: {}, organization_id: organization };
     path = path.replace('{view_id}', (await make<{ id: string }>('/views', wanted, headers.owner)).id);
+  }
+  if (path.includes('{template_id}')) {
+    const { id } = await make<{ id: string }>('/utm-templates', newTemplate(), headers.owner);
+    path = path.replace('{template_id}', id);
   }
   if (path.includes('{page_id}')) {
     const wanted = { campaign: 'spring', organization_id: organization };

@@ -11,8 +11,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '#deploy/local/ports.ts';
 
-const readyTimeoutMs = 60_000;
-const stopTimeoutMs = 30_000;
+/** Only for a start or stop that hangs: on a machine with twenty processes per core, a start takes over a minute. */
+const readyTimeoutMs = 180_000;
+const stopTimeoutMs = 90_000;
 const startsMax = 3;
 
 export const login = { email: 'first@example.com', password: 'correct horse battery staple' };
@@ -79,6 +80,8 @@ export class Stack {
         await stack.launch(folder);
         return stack;
       } catch (error) {
+        // A launcher that is merely slow would otherwise run on, and slow down every test after it.
+        await stack.interrupt();
         // Another test took a port in the meantime.
         if (tries === startsMax || !stack.output.includes(' is in use')) throw error;
         rmSync(dataDir, { recursive: true });

@@ -95,6 +95,7 @@ export class LinkOpens {
       query: open.query,
       ...campaignOf(link),
       trigger: 'universal_link',
+      rule: '',
       is_prefetch: false,
       is_preview: false,
     });
