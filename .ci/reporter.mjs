@@ -4,9 +4,9 @@
  */
 import { appendFileSync } from 'node:fs';
 
-const firstLine = (errors) => (errors?.[0]?.message ?? 'no error').split('\n').slice(0, 3).join(' | ').slice(0, 500);
+const beginning = (errors) => (errors?.[0]?.message ?? 'no error').split('\n').slice(0, 16).join(' | ').slice(0, 1_500);
 const write = (what, name, errors) => {
-  if (process.env.UNSTEADY) appendFileSync(process.env.UNSTEADY, `${what}: ${name}: ${firstLine(errors)}\n`);
+  if (process.env.UNSTEADY) appendFileSync(process.env.UNSTEADY, `${what}: ${name}: ${beginning(errors)}\n`);
 };
 
 export default class UnsteadyReporter {

@@ -145,6 +145,16 @@ test('each start is a new producer, and sorts after the earlier ones', async () 
   expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 1]);
 });
 
+test('a process waits for the one before it, which still has the slot', async () => {
+  const folder = root();
+  const first = await journalOf({ root: folder });
+  const second = journalOf({ root: folder, slotWaitMs: 60_000 });
+  await append(first, '{"n":1}');
+  await first.close();
+  await append(await second, '{"n":2}');
+  expect(stored(join(folder, 'edge-0'))).toHaveLength(2);
+});
+
 test('a second process on one slot is refused, and takes it once the first has released it', async () => {
   const folder = root();
   const first = await journalOf({ root: folder });

@@ -29,7 +29,7 @@ import { newJournalCounters } from './journal-counters.ts';
 import { newProducerId } from './producer-names.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
-import type { HeldLock } from './slot-lock.ts';
+import { type HeldLock, lockWithin } from './slot-lock.ts';
 import { nodeSystem, type System } from './system.ts';
 import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
 
@@ -44,6 +44,8 @@ export interface JournalOptions {
   readonly sync: 'after_answer' | 'before_answer';
   /** Maximum bytes in memory until they are synced; a turn's records must fit. */
   readonly unsyncedBytesMax?: number;
+  /** How long `open` waits for a process that has the slot and may be ending. */
+  readonly slotWaitMs?: number;
   /** Called with problems that need an operator's attention. */
   readonly log?: (line: string) => void;
 }
@@ -96,11 +98,11 @@ export class Journal {
     this.#measureTimer = system.time.every(measureIntervalMs, () => this.#tick());
   }
 
-  /** @throws Error if another process has the slot, or if the folder can't be written. */
+  /** @throws Error if another process has the slot and keeps it, or if the folder can't be written. */
   static async open(options: JournalOptions, system = nodeSystem): Promise<Journal> {
     const folder = join(options.root, options.slot);
     makeFolder(system.disk, folder);
-    const lock = await system.locks.take(folder);
+    const lock = await lockWithin(system, folder, options.slotWaitMs ?? 0);
     if (lock === undefined) throw new Error(`The journal ${folder} belongs to another process that is running.`);
     const journal = new Journal(options, system, folder, lock);
     await journal.#size.measure();

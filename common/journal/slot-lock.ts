@@ -10,11 +10,13 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, linkSync, lstatSync, openSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
+import { sleep, type Time } from '#common/time.ts';
 
 const lockName = '.lock';
 /** A socket's path is a field of 108 bytes on Linux and 104 on macOS. */
 const socketPathMax = 100;
 const triesMax = 5;
+const retryMs = 100;
 /** A process that is still about to delete a dead lock after this time has died while doing so. */
 const removalMsMax = 2_000;
 
@@ -33,6 +35,18 @@ export interface SlotLocks {
   take(folder: string): Promise<HeldLock | undefined>;
   /** A process that is stopped still holds its lock. */
   stateOf(folder: string): Promise<LockState>;
+}
+
+/** Takes the lock of a folder, within a time if another process has it. @returns `undefined` if that still has it then. */
+export async function lockWithin(
+  { locks, time }: { readonly locks: SlotLocks; readonly time: Time },
+  folder: string,
+  waitMs: number,
+): Promise<HeldLock | undefined> {
+  for (const endMs = time.elapsed() + waitMs; ; await sleep(time, retryMs)) {
+    const lock = await locks.take(folder);
+    if (lock !== undefined || time.elapsed() >= endMs) return lock;
+  }
 }
 
 export const socketLocks: SlotLocks = { take: (folder) => SlotLock.take(folder), stateOf };

@@ -24,6 +24,11 @@ export function isAlive(pid: number): boolean {
   return state !== '' && state !== 'Z' && state !== 'X';
 }
 
+/** Whether it has ended and its parent has not asked how. */
+export function isZombie(pid: number): boolean {
+  return statusOf(pid).state === 'Z';
+}
+
 /** Its child processes. None if there is no /proc. */
 export function childrenOf(pid: number): number[] {
   try {

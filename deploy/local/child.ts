@@ -35,7 +35,7 @@ export interface Child {
   /** The size of its log when it started: before that are lines of earlier processes. */
   readonly logStart: number;
   hasExited(): boolean;
-  /** Sends the stop signal, and SIGKILL after the grace time. */
+  /** Sends the stop signal, after the grace time the second one, and at last SIGKILL. */
   stop(): Promise<void>;
   kill(signal: NodeJS.Signals): void;
 }
@@ -51,21 +51,25 @@ export interface ChildCommand {
   readonly uid?: number;
   readonly gid?: number;
   readonly stopSignal?: NodeJS.Signals;
+  /** Sent if the stop signal has not ended it within its grace time; SIGKILL if absent. SIGKILL follows after another one. */
+  readonly insistSignal?: NodeJS.Signals;
   readonly stopGraceMs?: number;
 }
 
-// $1 pid, $2 signal, $3 tenths of a second of grace. A line on the pipe means that all is well; its end means that the
-// launcher is gone.
+// $1 pid, $2 signal, $3 the second signal, $4 tenths of a second of grace for each. A line on the pipe means that all is
+// well; its end means that the launcher is gone.
 const guardScript = `trap '' INT TERM HUP
 read -r line && exit 0
-kill -s "$2" "$1" 2>/dev/null || exit 0
-tenths=0
-while kill -0 "$1" 2>/dev/null && [ "$tenths" -lt "$3" ]; do sleep 0.1; tenths=$((tenths + 1)); done
-kill -s KILL "$1" 2>/dev/null`;
+for signal in "$2" "$3" KILL; do
+  kill -s "$signal" "$1" 2>/dev/null || exit 0
+  tenths=0
+  while kill -0 "$1" 2>/dev/null && [ "$tenths" -lt "$4" ]; do sleep 0.1; tenths=$((tenths + 1)); done
+done`;
 
-function startGuard(pid: number, signal: NodeJS.Signals): ChildProcess {
+function startGuard(pid: number, signals: readonly NodeJS.Signals[]): ChildProcess {
   const tenths = String(guardGraceMs / 100);
-  const guard = spawn('/bin/sh', ['-c', guardScript, 'guard', String(pid), signal.slice(3), tenths], {
+  const names = signals.map((signal) => signal.slice(3));
+  const guard = spawn('/bin/sh', ['-c', guardScript, 'guard', String(pid), ...names, tenths], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     env: { PATH: searchPath() },
@@ -78,7 +82,8 @@ function startGuard(pid: number, signal: NodeJS.Signals): ChildProcess {
 
 /** Starts the process and returns as soon as it exists; the caller checks whether it is ready. */
 export async function startChild(command: ChildCommand): Promise<Child> {
-  const { name, stopSignal = 'SIGTERM', stopGraceMs = 10_000 } = command;
+  const { name, stopSignal = 'SIGTERM', insistSignal = 'SIGKILL', stopGraceMs = 10_000 } = command;
+  const signals = [stopSignal, insistSignal];
   const log = openLog(command.logFile);
   const logStart = fstatSync(log).size;
   const child = spawn(command.command, command.args, {
@@ -106,7 +111,7 @@ export async function startChild(command: ChildCommand): Promise<Child> {
     throw new StartupError(`${name} could not be started: ${failure?.message ?? 'the system returned no pid'}.`);
   }
   child.on('error', () => undefined);
-  const guard = startGuard(pid, stopSignal);
+  const guard = startGuard(pid, signals);
   void exited.then(() => guard.stdin?.end('ended\n'));
   return {
     name,
@@ -117,15 +122,20 @@ export async function startChild(command: ChildCommand): Promise<Child> {
     kill: (signal) => {
       if (!ended) child.kill(signal);
     },
-    stop: () => stopWithin(child, exited, stopSignal, stopGraceMs),
+    stop: () => stopWithin(child, exited, [...signals, 'SIGKILL'], stopGraceMs),
   };
 }
 
-async function stopWithin(child: ChildProcess, exited: Promise<Exit>, signal: NodeJS.Signals, graceMs: number) {
-  child.kill(signal);
-  const insist = setTimeout(() => child.kill('SIGKILL'), graceMs);
+/** Sends the next signal whenever the one before did not end the process within the grace time. */
+async function stopWithin(
+  child: ChildProcess,
+  exited: Promise<Exit>,
+  signals: readonly NodeJS.Signals[],
+  graceMs: number,
+) {
+  const timers = signals.map((signal, at) => setTimeout(() => child.kill(signal), at * graceMs));
   await exited;
-  clearTimeout(insist);
+  for (const timer of timers) clearTimeout(timer);
 }
 
 function openLog(file: string): number {

@@ -8,6 +8,7 @@
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sleep, systemTime } from '#common/time.ts';
+import { isZombie } from './ancestry.ts';
 import { cannotWrite, StartupError } from './child.ts';
 
 /** A lock file always names its holder. One without a name was left by a power loss, or is not ours. */
@@ -26,15 +27,6 @@ function holderText(pid: number): string {
     return `${pid} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''}`;
   } catch {
     return `${pid} `;
-  }
-}
-
-function isZombie(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.charAt(stat.lastIndexOf(')') + 2) === 'Z';
-  } catch {
-    return false;
   }
 }
 

@@ -33,8 +33,8 @@ export interface ServerPlan {
 }
 
 const portTries = 3;
-/** A server whose launcher was killed needs a moment to notice and exit. */
-const orphanWaitMs = 12_000;
+/** A server whose launcher was killed ends by itself, at the latest by the guard's last signal. */
+const orphanWaitMs = 40_000;
 
 /** Locks the folder, prepares it, starts the server and waits until it answers. */
 export async function startServer(place: ServerPlace, plan: ServerPlan): Promise<LocalServer> {

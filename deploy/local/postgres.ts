@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
-import { chownSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { searchPath } from '#common/process/config.ts';
+import { isZombie } from './ancestry.ts';
 import { StartupError } from './child.ts';
 import { keptPassword } from './kept-password.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
@@ -171,6 +172,17 @@ function startupPacket(): string {
   return `\x00\x00\x00${String.fromCharCode(body.length + 4)}${body}`;
 }
 
+/**
+ * Postgres takes the process of its lock file for a running server although it is a zombie, as it stays in a container
+ * without an init process. Processes of it that still run are found by their shared memory.
+ */
+function forgetEndedPostmaster(cluster: string): void {
+  const file = join(cluster, 'postmaster.pid');
+  if (!existsSync(file)) return;
+  const pid = Number.parseInt(readFileSync(file, 'utf8'), 10);
+  if (isZombie(pid)) rmSync(file);
+}
+
 /** Postgres on loopback: user and database `signpost`, with a password generated once and stored in the folder. */
 export async function startPostgres(place: PostgresPlace): Promise<LocalServer> {
   const programs = findPostgres();
@@ -193,6 +205,7 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
       password = keptPassword(join(place.dataDir, 'password'));
       runner = await findRunner(programs, place.dataDir);
       if (!existsSync(join(cluster, 'PG_VERSION'))) await makeCluster(programs, place, password, runner);
+      forgetEndedPostmaster(cluster);
     },
     command: (port) => {
       const flags = settings.flatMap(([name, value]) => ['-c', `${name}=${value}`]);
@@ -212,6 +225,8 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
         cwd: '/',
         // Fast shutdown: sessions are ended, everything is written.
         stopSignal: 'SIGINT',
+        // Immediate shutdown: Postgres ends its own processes too. After SIGKILL they would hold the folder a while longer.
+        insistSignal: 'SIGQUIT',
         ...(runner.prefix.length === 0 ? runner.owner : {}),
       };
     },

@@ -1,8 +1,11 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { childrenOf, isAlive, isZombie } from './ancestry.ts';
 import { type LocalServer, startNats, startPostgres, startRedis } from './servers.ts';
 
 let folder = '';
@@ -32,6 +35,34 @@ test.each(starts)('%s starts, survives kill -9, and starts again on the same por
   running.push(second);
   expect(second.url).toBe(first.url);
   expect(second.pid).not.toBe(first.pid);
+});
+
+test('postgres ends with all its processes although one of them hangs, and starts again', {
+  tags: ['slow'],
+}, async () => {
+  const [, start] = starts[0];
+  const first = await start(0);
+  const processes = childrenOf(first.pid);
+  const hanging = processes.find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('checkpointer'));
+  expect(hanging).toBeDefined();
+  process.kill(Number(hanging), 'SIGSTOP');
+  await first.stop();
+  expect(processes.filter(isAlive)).toEqual([]);
+  running.push(await start(first.port));
+});
+
+test('postgres starts although the process of its lock file is a zombie', async () => {
+  const [, start] = starts[0];
+  await (await start(0)).stop();
+  // Its parent becomes a program that never asks how it ended.
+  const parent = spawn('/bin/sh', ['-c', 'sleep 0 & echo $!; exec sleep 600'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+  const pid = Number(line.toString());
+  await expect.poll(() => isAlive(pid)).toBe(false);
+  expect(isZombie(pid)).toBe(true);
+  writeFileSync(join(folder, 'postgres', 'cluster', 'postmaster.pid'), `${pid}\n`);
+  running.push(await start(0));
+  parent.kill();
 });
 
 test.each(starts)('%s says which port is in use', async (_name, start) => {
