@@ -176,6 +176,17 @@ test('once a fence is raised, no insert below it is accepted, and none that pass
   expect(await place.store.insert({ ...one.batch, partition: 0 }, part)).toEqual({ kind: 'fenced' });
 });
 
+test('an owner that raises its fence once its successor has raised one ends, and the fence of its successor stays', async () => {
+  const first = await place.own();
+  await first.sink.store(await first.sink.batches.form([place.frame(times(5))]));
+  const second = await place.own();
+  const { fence } = second.sink.numbers;
+  await expect(first.sink.numbers.raiseFenceByOne()).rejects.toThrow('has the fence of another owner');
+  expect(await place.store.fence(0, 1, fence.owner, false)).toEqual(fence);
+  await second.sink.store(await second.sink.batches.form([place.frame(times(5))]));
+  expect(await place.figures()).toEqual({ rows: 10, places: 10, rollup_difference: 0 });
+});
+
 test('a batch without a number that was left in doubt is withdrawn, including its cells in rollups', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));

@@ -126,6 +126,10 @@ export class PipelineHarness {
     return this.#log;
   }
 
+  get clickhouseUrl(): string {
+    return databaseUrlOf(this.#store);
+  }
+
   get cluster(): NatsCluster {
     if (this.#log instanceof NatsCluster) return this.#log;
     throw new Error('The log of this test is a single server.');

@@ -81,7 +81,7 @@ export class SinkStage {
 
   /** Another one on the same databases, which it empties: that is faster than making new ones. Ends this one. */
   async renewed(): Promise<SinkStage> {
-    await this.#disconnect();
+    await this.disconnect();
     const next = new SinkStage(this.#databases, this.#time);
     await next.#empty();
     return next;
@@ -231,14 +231,15 @@ export class SinkStage {
     return { ...raw, rollup_difference };
   }
 
-  async #disconnect(): Promise<void> {
+  /** Ends the owners and the connections, not the databases. */
+  async disconnect(): Promise<void> {
     for (const owner of this.#owners) owner.die();
     await this.postgres.close();
     await this.clickhouse.close();
   }
 
   async stop(): Promise<void> {
-    await this.#disconnect();
+    await this.disconnect();
     for (const database of this.#databases) await database.stop();
   }
 }

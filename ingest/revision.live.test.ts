@@ -1,0 +1,61 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
+import { systemTime, type Time } from '#common/time.ts';
+import { revise } from './revision.ts';
+import { PipelineHarness } from './testing/pipeline-harness.ts';
+import { SinkStage } from './testing/sink-stage.ts';
+
+let way: PipelineHarness;
+let place: SinkStage;
+let nats: Nats;
+beforeEach(async () => {
+  way = await PipelineHarness.start();
+  nats = await Nats.connect({ url: way.nats.url, name: 'test-replay', installation: defaultInstallation });
+});
+afterEach(async () => {
+  await nats.close();
+  await place.disconnect();
+  await way.stop();
+});
+
+/** A replay of all that the log has, in batches of a few rows. */
+async function replay(time: Time): Promise<{ log: readonly string[] }> {
+  place = new SinkStage([way.postgres, { url: way.clickhouseUrl, stop: async () => undefined }], time);
+  const owner = await place.own();
+  const marks = vi.spyOn(place.checkpoints, 'marks');
+  marks.mockRejectedValueOnce(new PostgresUnavailable(new Error('away for a moment')));
+  const revision = { replay_from: Date.now() - HOUR_MS, days_from: null, days_to: null };
+  const limits = { batchRows: 10, batchBytes: 8_000_000, flushIntervalMs: 1 };
+  await revise({ revision, sink: owner.sink, limits, nats, signal: new AbortController().signal });
+  return owner;
+}
+
+/** Clicks that were stored and then lost by ClickHouse, while the log still has them. */
+async function loseClicks(): Promise<void> {
+  const ingest = way.ingest();
+  await way.keep(50);
+  await expect.poll(() => way.figures(), { timeout: 45_000 }).toEqual(way.wanted);
+  await ingest.stop();
+  for (const table of ['clicks', 'clicks_by_link', 'clicks_by_dimension']) {
+    await way.client.command(`TRUNCATE TABLE ${table}`);
+  }
+}
+
+test('a replay waits for a Postgres that is unreachable when it begins', async () => {
+  await loseClicks();
+  const { log } = await replay(systemTime);
+  expect(await way.figures()).toEqual(way.wanted);
+  expect(log.join('\n')).toContain('away for a moment');
+});
+
+test.each([
+  ['behind', -HOUR_MS],
+  ['ahead', HOUR_MS],
+])('a replay reads all that the log has by a clock that is an hour %s', async (_, offMs) => {
+  await loseClicks();
+  await replay({ ...systemTime, now: () => Date.now() + offMs });
+  expect(await way.figures()).toEqual(way.wanted);
+});
