@@ -10,12 +10,15 @@ import { randomBytes } from 'node:crypto';
 
 /** Small enough to stay in the processor's cache: quick retries arrive within moments. */
 const idsMax = 32_768;
-const perBucket = 2;
+/** One cache line of either half. With a few only, ids of a single batch would evict each other by chance. */
+const perBucket = 8;
 const buckets = idsMax / perBucket;
 
 export class RecentIds {
   readonly #first = new Uint32Array(idsMax);
   readonly #second = new Uint32Array(idsMax);
+  /** The slot of each bucket that was written first. */
+  readonly #oldest = new Uint8Array(buckets);
   readonly #seedA = randomBytes(4).readUInt32LE();
   readonly #seedB = randomBytes(4).readUInt32LE();
   /** The hash of the last id that was looked up. */
@@ -26,9 +29,10 @@ export class RecentIds {
   note(appId: string, eventId: string): boolean {
     const at = this.#find(appId, eventId);
     if (at >= 0) return true;
-    const to = this.#bucket();
-    this.#first[to + 1] = this.#first[to] ?? 0;
-    this.#second[to + 1] = this.#second[to] ?? 0;
+    const bucket = this.#b & (buckets - 1);
+    const oldest = this.#oldest[bucket] ?? 0;
+    this.#oldest[bucket] = (oldest + 1) % perBucket;
+    const to = bucket * perBucket + oldest;
     this.#first[to] = this.#a;
     this.#second[to] = this.#b;
     return false;
@@ -42,16 +46,14 @@ export class RecentIds {
     this.#second[at] = 0;
   }
 
-  #bucket(): number {
-    return (this.#b & (buckets - 1)) * perBucket;
-  }
-
   /** The slot of an id, or -1. */
   #find(appId: string, eventId: string): number {
     this.#hash(appId, eventId);
-    const from = this.#bucket();
-    if (this.#first[from] === this.#a && this.#second[from] === this.#b) return from;
-    return this.#first[from + 1] === this.#a && this.#second[from + 1] === this.#b ? from + 1 : -1;
+    const from = (this.#b & (buckets - 1)) * perBucket;
+    for (let slot = from; slot < from + perBucket; slot++) {
+      if (this.#first[slot] === this.#a && this.#second[slot] === this.#b) return slot;
+    }
+    return -1;
   }
 
   /** Two sums over the characters, mixed at the end with MurmurHash3's 32-bit finalizer. */
