@@ -1956,7 +1956,7 @@ CREATE OR REPLACE FUNCTION public.signpost_stored_code(settings jsonb, code text
 AS $function$ SELECT (CASE WHEN settings ->> 'codes_ignore_case' = 'true' THEN lower(code COLLATE "C") ELSE code END) COLLATE "default" $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer)
+CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer, p_waiting integer)
  RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -2014,10 +2014,21 @@ BEGIN
   END IF;
   SELECT greatest(count(*), 1) INTO redirectors FROM click_holders h WHERE NOT h.has_left;
   RETURN QUERY UPDATE click_shares s
-    SET granted = s.granted + least(greatest((link.max_clicks - taken) / (2 * redirectors), 1), p_share_max)
+    SET granted = s.granted + least(greatest((link.max_clicks - taken) / (2 * redirectors), 1, least(p_waiting, link.max_clicks - taken)), p_share_max)
     WHERE s.link_id = p_link AND s.holder = p_holder
     RETURNING 'granted', s.granted, s.returned, elsewhere;
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer)
+ RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+  SELECT outcome, granted, returned, open_elsewhere
+    FROM signpost_take_clicks(p_holder, p_link, p_granted, p_returned, p_used, p_share_max, p_settle_ms, 0)
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_time_text(at timestamp with time zone)

@@ -174,7 +174,7 @@ export class ClickShares {
       const pauseMs = ask.askedMs + clickShareLimits.askIntervalMs - systemTime.elapsed();
       if (pauseMs > 0) await sleep(systemTime, pauseMs);
       ask.askedMs = systemTime.elapsed();
-      const outcome = await this.#askOnce(link, ask.max);
+      const outcome = await this.#askOnce(link, ask.max, ask.waiting.length);
       if (outcome !== 'unavailable') ask.hasEnded = outcome === 'nothing_left';
       ask.restUntilMs = systemTime.elapsed() + restMs[outcome];
       this.#serve(link, ask, outcome === 'granted');
@@ -195,12 +195,12 @@ export class ClickShares {
     });
   }
 
-  async #askOnce(link: string, max: number): Promise<AskOutcome> {
+  async #askOnce(link: string, max: number, waiting: number): Promise<AskOutcome> {
     if (systemTime.elapsed() < this.#restUntilMs || !this.#file.ensure()) return 'unavailable';
     const share = this.#file.shares.get(link);
     if (share !== undefined && share.max !== max && !this.#giveBack(link)) return 'unavailable';
     try {
-      return this.#accept(link, max, await within(this.#store.take(link), clickShareLimits.askMs));
+      return this.#accept(link, max, await within(this.#store.take(link, waiting), clickShareLimits.askMs));
     } catch {
       this.counters.failed_grants++;
       this.#store.lackGrants();

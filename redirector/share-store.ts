@@ -35,7 +35,7 @@ export interface Reported {
 const enter = 'SELECT signpost_enter_clicks($1, $2, $3, $4, $5) AS incarnation';
 const report = 'SELECT link_id FROM signpost_report_clicks($1, $2, $3, $4, $5)';
 const open = 'SELECT link_id, granted FROM signpost_open_clicks($1)';
-const take = 'SELECT * FROM signpost_take_clicks($1, $2, $3, $4, $5, $6, $7)';
+const take = 'SELECT * FROM signpost_take_clicks($1, $2, $3, $4, $5, $6, $7, $8)';
 const linksPerReport = 500;
 
 export class ShareStore {
@@ -86,16 +86,16 @@ export class ShareStore {
     }
   }
 
-  /** Asks for a share of a link. @throws if Postgres is unavailable. */
-  async take(link: string): Promise<Grant> {
+  /** Asks for a share of a link for which so many visitors wait. @throws if Postgres is unavailable. */
+  async take(link: string, waiting: number): Promise<Grant> {
     if (this.#incarnation === '' || !this.#isHolding) {
       this.#isHolding = true;
       await this.#reportAll();
     }
-    const first = await this.#take(link);
+    const first = await this.#take(link, waiting);
     if (first.outcome !== 'report') return first;
     await this.#reportAll();
-    return this.#take(link);
+    return this.#take(link, waiting);
   }
 
   /** This redirector stops and holds nothing. @throws if Postgres is unavailable. */
@@ -104,11 +104,12 @@ export class ShareStore {
     if (this.#incarnation !== '') await this.#enter(this.#incarnation);
   }
 
-  async #take(link: string): Promise<Grant> {
+  async #take(link: string, waiting: number): Promise<Grant> {
     const { holder, shares } = this.#file;
     const { granted = 0, returned = 0, used = 0 } = shares.get(link) ?? {};
     const { shareMax, settleMs, db } = this.#options;
-    const [grant] = await db.query<Grant>(take, [holder, link, granted, returned, used, shareMax, settleMs]);
+    const values = [holder, link, granted, returned, used, shareMax, settleMs, waiting];
+    const [grant] = await db.query<Grant>(take, values);
     if (grant === undefined) throw new Error('signpost_take_clicks returned no row');
     return grant;
   }

@@ -87,7 +87,7 @@ test('redirectors take shares of clicks by functions, and by nothing else', asyn
   const enter = `SELECT signpost_enter_clicks('one', 'machine', 'redirector-0', $1, false) AS latest`;
   const [{ latest } = { latest: '' }] = await redirector.query<{ latest: string }>(enter, ['']);
   await redirector.query(enter, [latest]);
-  expect(await redirector.query(`SELECT * FROM signpost_take_clicks('one', 'lnk_1', 0, 0, 0, 200, 0)`)).toEqual([
+  expect(await redirector.query(`SELECT * FROM signpost_take_clicks('one', 'lnk_1', 0, 0, 0, 200, 0, 1)`)).toEqual([
     { outcome: 'granted', granted: 4, returned: 0, open_elsewhere: 0 },
   ]);
   await redirector.query(`SELECT signpost_report_clicks('one', '{lnk_1}', '{4}', '{1}', '{3}')`);
@@ -97,6 +97,10 @@ test('redirectors take shares of clicks by functions, and by nothing else', asyn
       tenant.query('SELECT granted, returned, used FROM click_shares WHERE $1::text[] IS NOT NULL'),
     );
   expect([await seen('org_1'), await seen('org_2')]).toEqual([[{ granted: 4, returned: 1, used: 3 }], []]);
+  // As redirectors of the version before ask.
+  expect(await redirector.query(`SELECT * FROM signpost_take_clicks('one', 'lnk_1', 4, 1, 3, 200, 0)`)).toEqual([
+    { outcome: 'granted', granted: 7, returned: 1, open_elsewhere: 0 },
+  ]);
   for (const sql of ['SELECT * FROM click_shares', 'SELECT * FROM click_holders'])
     await expect(redirector.query(sql)).rejects.toThrow(/permission denied/);
 });
@@ -105,6 +109,7 @@ const shares = [
   "SELECT signpost_enter_clicks('mine', 'm', 'i', '', false)",
   "SELECT signpost_report_clicks('mine', '{lnk_1}', '{9}', '{0}', '{9}')",
   "SELECT signpost_take_clicks('mine', 'lnk_1', 0, 0, 0, 9, 0)",
+  "SELECT signpost_take_clicks('mine', 'lnk_1', 0, 0, 0, 9, 0, 9)",
 ];
 
 const accounts = [

@@ -24,6 +24,7 @@ GRANT EXECUTE ON FUNCTION signpost_make_long_link(text, text, text, jsonb) TO si
 -- Shares of clicks are taken only by these functions, which keep the maximum of each link.
 GRANT EXECUTE ON FUNCTION signpost_enter_clicks(text, text, text, text, boolean),
   signpost_report_clicks(text, text[], bigint[], bigint[], bigint[]),
-  signpost_open_clicks(text), signpost_take_clicks(text, text, bigint, bigint, bigint, integer, integer) TO signpost_redirector;
+  signpost_open_clicks(text), signpost_take_clicks(text, text, bigint, bigint, bigint, integer, integer, integer),
+  signpost_take_clicks(text, text, bigint, bigint, bigint, integer, integer) TO signpost_redirector;
 -- Copies of Apple's postbacks are stored only by this function, which assigns them to an app and bounds them.
 GRANT EXECUTE ON FUNCTION signpost_store_ad_postback(text, text, jsonb) TO signpost_redirector;
