@@ -250,7 +250,7 @@ test('a link is made with rules in an order of one’s own and a password, and s
   const ids = namedTargets(link.id, link.rules).map(({ id }) => id);
   for (const rule of ['', ids[1], ids[2], '0123456789abcdef']) await stage.click(person, app.id, link.id, rule);
   await page.reload();
-  const figures = page.getByRole('region', { name: 'Clicks by rule' });
+  const figures = page.locator('section').filter({ has: page.getByText('By rule', { exact: true }) });
   for (const label of [
     /^Rule 1, variant B: Austria · .* → www\.example\.com\/B1$/,
     /^Rule 2: German → www\.example\.com\/de1$/,
@@ -258,6 +258,11 @@ test('a link is made with rules in an order of one’s own and a password, and s
     /^No rule1$/,
   ])
     await figures.getByRole('listitem').filter({ hasText: label }).waitFor();
+  await figures.getByRole('tab', { name: 'Installs' }).click();
+  await figures
+    .getByRole('listitem')
+    .filter({ hasText: /^No rule0$/ })
+    .waitFor();
   expect(faults).toEqual([]);
   await browser.close();
   const viewer = await stage.loggedIn(await stage.person('viewer', person.organization_id));

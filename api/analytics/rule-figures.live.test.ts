@@ -40,7 +40,26 @@ beforeAll(async () => {
   });
   const ruled = ids.flatMap((id, at) => Array.from({ length: counts[at] ?? 0 }, () => id));
   const clicks = [...ruled, '', ''].map((rule, idx) => click(idx, link, rule));
-  await storeRecords(stage.clickhouse, [...clicks, click(90, other, '')], 'mine');
+  // The first click of each rule and one without a rule led to an install, and each install to two events, one of them learned later.
+  const followers = [0, 5, 9, 12].flatMap((led_by, at) => {
+    const led = { ...click(0, link, ''), led_by, time: nowMs - 3_600_000 };
+    const paid = { is_conversion: true, currency: 'EUR', amount: 1_000 * (at + 1) };
+    return [
+      { ...led, kind: 'installs' as const, idx: 100 + at, trigger: 'install' },
+      { ...led, kind: 'events' as const, idx: 201 + 4 * at, ...paid },
+      { ...led, kind: 'events' as const, idx: 202 + 4 * at, is_conversion: false, currency: '', amount: 0 },
+    ];
+  });
+  await storeRecords(stage.clickhouse, [...clicks, ...followers, click(90, other, '')], 'mine');
+  // It names a click of another organization.
+  await stage.clickhouse.command(
+    "INSERT INTO installs (organization_id, app_id, link_id, click_id, time, install_id) SELECT {org:String}, {app:String}, '', 'mine-0', {time:DateTime64(3)}, 'i'",
+    {
+      org: foreign.organization_id,
+      app: foreign.apps[0]?.id ?? '',
+      time: new Date(nowMs - 3_600_000).toISOString().slice(0, -1).replace('T', ' '),
+    },
+  );
 });
 afterAll(() => stage.stop());
 
@@ -59,6 +78,40 @@ test('clicks are counted by rule and variant, each named by its place among the 
   expect(await rows(`link_id=${link}&rule=${ids[1]},${ids[2]}`)).toHaveLength(2);
   // Of the whole organization, whose rule it is would have to be searched for.
   expect(await rows('')).toEqual([...ids.map((id, at) => [id, null, counts[at]]), [null, null, 3]]);
+});
+
+const figures = async (who: typeof caller, query: string) => {
+  const { status, body } = await stage.get(who, `/analytics/breakdown?start=2026-04-01&by=rule&${query}`);
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.data.map((row: Record<string, unknown>) => [
+    row['value'],
+    row['installs'],
+    row['events'],
+    row['revenue'],
+  ]);
+};
+
+test('installs, events and revenue are those of the rule whose click led to them', async () => {
+  const euros = (amount: string) => [{ currency: 'EUR', amount }];
+  const byRule = [
+    [ids[0], 1, 2, euros('1')],
+    [ids[1], 1, 2, euros('2')],
+    [ids[2], 1, 2, euros('3')],
+    [null, 1, 2, euros('4')],
+  ];
+  expect(await figures(caller, `link_id=${link}`)).toEqual(byRule);
+  expect(await figures(caller, `rule=${ids[1]}`)).toEqual([byRule[1]]);
+  const { body } = await stage.get(
+    caller,
+    `/analytics/retention?start=2026-04-01&days=0&group_by=rule&link_id=${link}`,
+  );
+  expect(
+    body.data.map((cohort: { group: string | null; installs: number }) => [cohort.group, cohort.installs]).sort(),
+  ).toEqual([...ids, null].map((id) => [id, 1]).sort());
+});
+
+test('an install that names a click of another organization learns nothing of its rule', async () => {
+  expect(await figures(memberOf(foreign.organization_id), '')).toEqual([[null, 1, 0, []]]);
 });
 
 test('figures keep their rule when rules move, and have no name once the link no longer has it', async () => {

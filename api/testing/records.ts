@@ -34,6 +34,8 @@ export interface TestRecord {
   readonly utm_content: string;
   /** Of a click. */
   readonly rule: string;
+  /** Of an install or an event: the place of the click that led to it. */
+  readonly led_by?: number;
   readonly referrer_host: string;
   readonly browser: string;
   /** Of a click or an install. */
@@ -162,12 +164,12 @@ const columnsOf = {
   clicks: [...shared, 'click_id', 'browser', 'rule', 'referrer_host', 'os', 'language', 'is_bot', 'visitor', ...origin],
   installs: [
     ...shared,
-    ...'install_id match_id attributed trigger os language match_type match_guaranteed'.split(' '),
+    ...'click_id install_id match_id attributed trigger os language match_type match_guaranteed'.split(' '),
     ...origin,
   ],
   events: [
     ...shared,
-    ...'event_id name revenue_amount revenue_currency is_conversion sign is_learned'.split(' '),
+    ...'click_id event_id name revenue_amount revenue_currency is_conversion sign is_learned'.split(' '),
     ...origin,
   ],
 };
@@ -184,8 +186,11 @@ export function isLearned({ kind, link_id, idx }: TestRecord): boolean {
 function waiting(record: TestRecord): TestRecord {
   const country = countries[(countries.indexOf(record.country) + 1) % countries.length] ?? '';
   const platform = record.idx % 8 === 1 ? '' : record.platform;
-  return { ...record, link_id: '', campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', country, platform };
+  const { led_by: _later, ...known } = record;
+  return { ...known, link_id: '', campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', country, platform };
 }
+
+const clickOf = ({ led_by }: TestRecord, batch: string) => (led_by === undefined ? '' : `${batch}-${led_by}`);
 
 /** Records per frame. */
 export const frameRecords = 50;
@@ -207,7 +212,7 @@ export async function storeRecords(client: ClickHouse, records: readonly TestRec
           sign,
           is_learned: from + n >= stored.length,
           time: new Date(record.time).toISOString().replace('T', ' ').replace('Z', ''),
-          click_id: `${batch}-${record.idx}`,
+          click_id: record.kind === 'clicks' ? `${batch}-${record.idx}` : clickOf(record, batch),
           install_id: `${batch}-${record.idx}`,
           match_id: `${batch}-${record.idx}`,
           event_id: `${batch}-${record.idx}`,

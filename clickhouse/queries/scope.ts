@@ -32,6 +32,19 @@ export type FilterColumn = (typeof filterColumns)[number];
 const noValue = "''";
 
 /**
+ * The rule that led the click of an install or an event. Looked up when it is asked for, among the clicks of these records only: a
+ * record of the log has the click, and a click is never stored without its rule. Parameters: those of scopeParams.
+ */
+function ruleOfClick(kind: 'installs' | 'events'): string {
+  const tenant = 'organization_id IN {organization_ids:Array(String)}';
+  const days = `toDate(time) >= toDate(fromUnixTimestamp64Milli({start_ms:Int64}, 'UTC')) AND toDate(time) <= toDate(fromUnixTimestamp64Milli({end_ms:Int64} - 1, 'UTC'))`;
+  const led = `SELECT click_id FROM ${kind} WHERE ${tenant} AND ${days} AND click_id != ''`;
+  const found = `(SELECT (groupArray(click_id), groupArray(toString(rule))) FROM clicks WHERE ${tenant} AND rule != ''
+    AND (empty({rule_links:Array(String)}) OR link_id IN {rule_links:Array(String)}) AND click_id IN (${led}))`;
+  return `transform(click_id, ${found}.1, ${found}.2, '')`;
+}
+
+/**
  * Fields that not every kind of record has, or that are not a column of the same name: their SQL, for each kind that has
  * them. A record of any other kind has no value there, like one whose value is empty.
  */
@@ -41,7 +54,7 @@ const expressions: Partial<Record<FilterColumn, Partial<Record<RawKind, string>>
   os: { clicks: 'os', installs: 'os' },
   language: { clicks: 'language', installs: 'language' },
   event_name: { events: 'name' },
-  rule: { clicks: 'rule' },
+  rule: { clicks: 'rule', installs: ruleOfClick('installs'), events: ruleOfClick('events') },
   match_type: { installs: 'match_type', matches: 'match_type' },
   match_certainty: {
     installs: "multiIf(NOT attributed, 'none', match_guaranteed, 'guaranteed', 'probabilistic')",
@@ -139,6 +152,7 @@ export function scopeParams(scope: Scope): Params {
     end_ms: scope.end_ms,
     start_s: secondsOf(scope.start_ms),
     end_s: secondsOf(scope.end_ms),
+    rule_links: linksOf(scope.filters),
   };
   for (const column of filterColumns) {
     const filter = scope.filters[column];
@@ -150,6 +164,11 @@ export function scopeParams(scope: Scope): Params {
     params['tag_sets'] = scope.tags.sets.map((set) => [...set]);
   }
   return params;
+}
+
+/** The only links whose clicks can count; none: those of any. */
+function linksOf({ link_id }: Filters): readonly string[] {
+  return link_id === undefined || link_id.isExclusion ? [] : [...link_id.values];
 }
 
 /** Rounded up to the whole seconds of a DateTime. */

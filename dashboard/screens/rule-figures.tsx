@@ -1,12 +1,13 @@
-/** Clicks by the rule of a link that decided, and its variant. */
+/** Figures by the rule of a link that decided, and its variant. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useView } from '#dashboard/address.ts';
+import { useAddress, useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
 import { bare } from '#dashboard/format.ts';
 import type { Link } from '#dashboard/link-draft.ts';
-import { figureOf, shownFigure } from '#dashboard/metrics.ts';
+import { figureOf, mainCurrency, shownFigure } from '#dashboard/metrics.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Ranks } from '#dashboard/parts/ranks.tsx';
+import { TabCard } from '#dashboard/parts/tabs.tsx';
 import { refreshMs } from '#dashboard/queries.ts';
 import { conditionWords, variantName } from '#dashboard/rule-words.ts';
 import { t } from '#dashboard/texts/text.ts';
@@ -14,10 +15,14 @@ import { t } from '#dashboard/texts/text.ts';
 type Row = Answer<'GET /analytics/breakdown'>['data'][number];
 
 const rowsMax = 20;
+const metrics = ['clicks', 'installs', 'conversion_rate', 'revenue'] as const;
+type Metric = (typeof metrics)[number];
 
 export function RuleFigures({ link }: { readonly link: Link }) {
   const { app_id: _app, ...view } = useView();
-  const query = { ...view, link_id: link.id, by: 'rule', limit: rowsMax } as const;
+  const { get, set } = useAddress();
+  const metric = metrics.find((one) => one === get('rules')) ?? 'clicks';
+  const query = { ...view, link_id: link.id, by: 'rule', sort_by: metric, limit: rowsMax } as const;
   const found = useQuery({
     queryKey: ['breakdown', query],
     queryFn: async () => (await call('GET /analytics/breakdown', { query })).data,
@@ -25,13 +30,14 @@ export function RuleFigures({ link }: { readonly link: Link }) {
     refetchInterval: refreshMs,
   });
   return (
-    <section className="card" aria-label={t('rules.figures')}>
-      <header>
-        <h2>{t('rules.figures')}</h2>
-        <span className="push muted">{t('metric.clicks')}</span>
-      </header>
+    <TabCard
+      tabs={metrics.map((name) => [name, t(`metric.${name}`)] as const)}
+      chosen={metric}
+      onChoose={(name) => set({ rules: name === 'clicks' ? null : name })}
+      aside={t('rules.figures')}
+    >
       {found.data ? (
-        <Rows rows={found.data} link={link} zone={view.timezone} />
+        <Rows rows={found.data} metric={metric} link={link} zone={view.timezone} />
       ) : found.isError ? (
         <div className="inside">
           <Failure error={found.error} retry={() => void found.refetch()} />
@@ -39,24 +45,26 @@ export function RuleFigures({ link }: { readonly link: Link }) {
       ) : (
         <Loading lines={3} />
       )}
-    </section>
+    </TabCard>
   );
 }
 
 interface RowsProps {
   readonly rows: readonly Row[];
+  readonly metric: Metric;
   readonly link: Link;
   readonly zone: string;
 }
 
-function Rows({ rows, link, zone }: RowsProps) {
-  const some = rows.filter(({ clicks }) => clicks > 0);
+function Rows({ rows, metric, link, zone }: RowsProps) {
+  const currency = mainCurrency({ revenue: rows.flatMap(({ revenue }) => revenue) });
+  const some = rows.filter(({ clicks, installs, events }) => clicks + installs + events > 0);
   if (some.length === 0) return <p className="ranks none muted">{t('list.nothing')}</p>;
   return (
     <Ranks
       rows={some.map((row) => {
-        const value = figureOf(row, 'clicks', '');
-        const shown = shownFigure(value, 'clicks', '');
+        const value = figureOf(row, metric, currency);
+        const shown = shownFigure(value, metric, currency);
         return { key: row.value ?? '\0none', label: wordsOf(row, link, zone), value, shown };
       })}
     />
