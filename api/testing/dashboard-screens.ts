@@ -100,6 +100,9 @@ export function screensOf(shop: Shop): readonly Screen[] {
           .first()
           .waitFor();
         await seen.locator('summary').first().click();
+        await page.getByText('No rule', { exact: true }).waitFor();
+        await page.getByRole('tab', { name: 'Browsers' }).waitFor();
+        await page.evaluate('scrollTo(0, 0)');
       },
     },
     {
