@@ -108,3 +108,8 @@ test('an answer without data describes no link', () => {
   for (const answer of [null, [], 'x', {}, { data: [] }, { error: { message: 'no' } }])
     expect(branchLink(answer, url)).toBeNull();
 });
+
+test('an alias with a comma is one code', () => {
+  const link = read({ alias: 'spring,summer', data: { $fallback_url: 'https://www.example.com/' } });
+  expect(link).toMatchObject({ field: 'other_codes', reason: 'bad_code' });
+});

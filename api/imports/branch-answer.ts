@@ -34,7 +34,8 @@ export function branchLink(answer: unknown, url: URL): BranchLink | null {
   const isForOneUse = answer['type'] === ONE_TIME_TYPE || text(data['$one_time_use']) === 'true';
   return {
     fields: {
-      other_codes: alias === '' ? '' : new URL(`${url.origin}/${alias.replace(/^\//, '')}`).href,
+      // As JSON, because an alias may have what separates a list.
+      other_codes: alias === '' ? '' : JSON.stringify([new URL(`${url.origin}/${alias.replace(/^\//, '')}`).href]),
       destination: text(data['$desktop_url'], fallback),
       ios_url: text(data['$ios_url'], fallback),
       android_url: text(data['$android_url'], fallback),

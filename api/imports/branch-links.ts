@@ -22,6 +22,8 @@ const waitMsMax = 10_000;
 /** For all links of a question, so that the import is still this process's afterwards. */
 const questionMs = 30_000;
 const messageCharactersMax = 200;
+const longWord = /[^\s"'<>(){}[\]]{20,}/g;
+const pieceCharacters = 8;
 
 export type BranchAnswer =
   | { readonly kind: 'link'; readonly link: BranchLink }
@@ -119,7 +121,8 @@ export class BranchLinks {
     if (status === 200) {
       if (outcome.body.byteLength >= answerBytesMax) return { kind: 'refused', message: 'its answer is too long' };
       if (!outcome.isWhole) return { kind: 'again', message: 'its answer was cut off' };
-      const link = branchLink(answer, url);
+      const link = linkIn(answer, url);
+      if (link === 'unreadable') return { kind: 'refused', message: 'its answer cannot be read' };
       return link === null ? { kind: 'refused', message: 'its answer describes no link' } : { kind: 'link', link };
     }
     if (status === 429 || status === 408 || status >= 500) {
@@ -130,13 +133,44 @@ export class BranchLinks {
   }
 }
 
-/** What Branch says is wrong, without the key. */
+/** An answer that was not foreseen concerns its own row only. */
+function linkIn(answer: unknown, url: URL): BranchLink | null | 'unreadable' {
+  try {
+    return branchLink(answer, url);
+  } catch {
+    return 'unreadable';
+  }
+}
+
+/** What Branch says is wrong, without the key in any form. */
 function problemIn({ error }: Record<string, unknown>, key: string): string {
   const said = isObject(error) ? error['message'] : error;
   if (typeof said !== 'string' || said === '') return '';
   const problem = /"message":"([^"]*)"/.exec(said)?.[1] ?? said;
-  const text = problem.replaceAll(key, '…').replaceAll('\0', '').toWellFormed();
-  return `: ${[...text].slice(0, messageCharactersMax).join('')}`;
+  // No word of a sentence is as long as a key, however that is encoded.
+  const words = problem.replaceAll('\0', '').toWellFormed().replaceAll(longWord, '…');
+  const text = [...words].slice(0, messageCharactersMax).join('');
+  return hasPieceOf(key, text) ? '' : `: ${text}`;
+}
+
+/** Whether what is left has a piece of the key, as when it is written in groups. */
+function hasPieceOf(key: string, text: string): boolean {
+  const plain = (given: string) => given.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
+  const bare = plain(text);
+  const secret = key.slice(key.lastIndexOf('_') + 1);
+  const codes = [...Buffer.from(secret)].join('');
+  const forms = [secret, [...secret].reverse().join(''), Buffer.from(secret).toString('hex'), codes];
+  for (const shift of ['', '_', '__'])
+    forms.push(
+      Buffer.from(shift + secret)
+        .toString('base64')
+        .slice(2),
+    );
+  return forms.map(plain).some((form) => {
+    for (let at = 0; at + pieceCharacters <= form.length; at++)
+      if (bare.includes(form.slice(at, at + pieceCharacters))) return true;
+    return false;
+  });
 }
 
 export function branchLinksWith(

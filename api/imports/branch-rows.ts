@@ -1,8 +1,8 @@
 /** Rows of a file that lists links of Branch: each becomes what Branch's API says of its link. */
-
+import { isDeepStrictEqual } from 'node:util';
 import type { BranchAnswer } from './branch-links.ts';
 import { CsvFault, type CsvRecord } from './csv-records.ts';
-import { branchKeyContext, type UnansweredRows } from './import.ts';
+import { type BranchProgress, branchKeyContext, type UnansweredRows } from './import.ts';
 import { fault, type ImportedLink, isFault, type ReadOptions, type RowFault } from './import-row.ts';
 import type { ImportRun } from './import-run.ts';
 import { branchUrl, readBranchRow } from './link-reader.ts';
@@ -18,8 +18,8 @@ interface BranchRows {
   readonly links: readonly (ImportedLink | RowFault)[];
   /** Why there is none; null if all were answered. */
   readonly silence: string | null;
-  /** To be remembered for the next round. */
-  readonly unanswered?: UnansweredRows;
+  /** To be remembered for the next round; absent if that is as it was. */
+  readonly progress?: BranchProgress;
 }
 
 const sealedKey = 'SELECT branch_key_ciphertext AS sealed FROM imports WHERE organization_id = ANY ($1) AND id = $2';
@@ -36,16 +36,20 @@ export async function branchRows(
   );
   if (sealed === null) throw new CsvFault('The Branch key is gone. Begin a new import.');
   const key = branch.encryption.decrypt(sealed, branchKeyContext(run.row.id));
-  const asked = records.map(({ cells }) => branchUrl(cells, options));
-  const answers = await branch.links.ask({ key, urls: asked.map((one) => (isFault(one) ? null : one)), signal });
-  const unanswered = signal.aborted ? null : unansweredRows(run, answers);
+  const asked = records.map(({ cells }) => run.readOrReport(() => branchUrl(cells, options)));
+  const urls = asked.map((one) => (isFault(one) ? null : one));
+  const before: BranchProgress = run.row.layout ?? {};
+  // First, because none is asked once one stays unanswered.
+  const [sign, ...answers] = await branch.links.ask({ key, urls: [signOf(urls, before), ...urls], signal });
+  const unanswered = signal.aborted ? undefined : unansweredRows(run.row, answers, isAnswer(sign ?? null));
   const givenUp = unanswered?.rounds === roundsMax ? unanswered.rows : [];
   const links: (ImportedLink | RowFault)[] = [];
   let refusal = '';
+  let silence: string | null = null;
   for (const [at, { cells }] of records.entries()) {
     const [url, answer] = [asked[at], answers[at]];
     if (url !== undefined && isFault(url)) links.push(url);
-    else if (answer?.kind === 'link') links.push(readBranchRow(cells, answer.link, options));
+    else if (answer?.kind === 'link') links.push(run.readOrReport(() => readBranchRow(cells, answer.link, options)));
     else if (answer?.kind === 'refused') {
       refusal = answer.message;
       links.push(fault('short_url', 'not_read', `Branch does not describe it: ${refusal}`));
@@ -53,33 +57,50 @@ export async function branchRows(
       const message = `Branch has not answered in ${roundsMax} rounds: ${answer.message}`;
       links.push(fault('short_url', 'not_read', message));
     } else {
-      const silence = answer?.message ?? 'not asked';
-      if (givenUp.length > 0) return { links, silence };
-      const rows = { links: links.slice(0, storedBefore(at, answers)), silence };
-      return unanswered === null ? rows : { ...rows, unanswered };
+      silence = answer?.message ?? 'not asked';
+      break;
     }
   }
   // Most likely the key is that of another app, and every other row would be refused too.
-  if (run.row.rows_read === 0 && refusal !== '' && !answers.some((one) => one?.kind === 'link'))
+  if (silence === null && run.row.rows_read === 0 && refusal !== '' && !answers.some((one) => one?.kind === 'link'))
     throw new CsvFault(`Branch describes none of the first ${records.length} links with this key: ${refusal}`);
-  return { links, silence: null };
+  const answered = urls[answers.slice(0, links.length).findLastIndex(isAnswer)]?.href ?? before.answered;
+  const progress = {
+    ...(answered === undefined ? {} : { answered }),
+    ...(unanswered === undefined || givenUp.length > 0 ? {} : { unanswered }),
+  };
+  const isAsBefore = isDeepStrictEqual(progress, progressIn(before));
+  return { links, silence, ...(isAsBefore ? {} : { progress }) };
 }
 
 const isAnswer = (one: BranchAnswer | null) => one !== null && one.kind !== 'unanswered';
 
-/** Null if no other row was answered: then it may be Branch that is silent. */
-function unansweredRows({ row }: ImportRun, answers: readonly (BranchAnswer | null)[]): UnansweredRows | null {
-  const rows = answers.flatMap((one, at) => (one?.kind === 'unanswered' ? [row.rows_read + 1 + at] : []));
-  const [first] = rows;
-  if (first === undefined || !answers.some(isAnswer)) return null;
-  const before = row.layout?.unanswered;
-  return before?.rows.includes(first)
-    ? { rows: rows.filter((one) => before.rows.includes(one)), rounds: before.rounds + 1 }
-    : { rows, rounds: 1 };
+function progressIn({ answered, unanswered }: BranchProgress): BranchProgress {
+  return { ...(answered === undefined ? {} : { answered }), ...(unanswered === undefined ? {} : { unanswered }) };
 }
 
-/** If nothing behind the unanswered row is answered, the answered one before it is asked again with it: it shows that Branch answers. */
-function storedBefore(unanswered: number, answers: readonly (BranchAnswer | null)[]): number {
-  const before = answers.slice(0, unanswered).findLastIndex(isAnswer);
-  return answers.slice(unanswered).some(isAnswer) || before === -1 ? unanswered : before;
+/** After a round in which nothing behind the unanswered row was answered: a link that was answered before, else another one of this chunk. */
+function signOf(urls: readonly (URL | null)[], { answered, unanswered }: BranchProgress): URL | null {
+  if (unanswered?.is_last !== true) return null;
+  return answered === undefined ? (urls.findLast((url) => url !== null) ?? null) : new URL(answered);
+}
+
+/**
+ * A round counts if Branch answered about anything. If it did not, it may be Branch that is silent.
+ * @returns undefined if no row is unanswered.
+ */
+function unansweredRows(
+  { rows_read, layout }: ImportRun['row'],
+  answers: readonly (BranchAnswer | null)[],
+  hasSign: boolean,
+): UnansweredRows | undefined {
+  const rows = answers.flatMap((one, at) => (one?.kind === 'unanswered' ? [rows_read + 1 + at] : []));
+  const [first] = rows;
+  if (first === undefined) return undefined;
+  const is_last = !answers.slice(first - rows_read).some(isAnswer);
+  const counts = hasSign || answers.some(isAnswer) ? 1 : 0;
+  const before = layout?.unanswered;
+  if (!before?.rows.includes(first)) return { rows, rounds: counts, is_last };
+  if (counts === 0) return { ...before, is_last };
+  return { rows: rows.filter((one) => before.rows.includes(one)), rounds: before.rounds + 1, is_last };
 }

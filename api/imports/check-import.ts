@@ -1,16 +1,19 @@
 /** The dry run: reads the file from where it stopped, and stores what importing each row would do. */
 import { BranchSilent, branchRows } from './branch-rows.ts';
 import { bytesBefore, CsvFault, type CsvRecord, csvRecords, delimiterOf } from './csv-records.ts';
-import { IMPORT_ROWS_MAX, type ImportCounts, importOutcomes } from './import.ts';
+import {
+  type BranchProgress,
+  chunkRowsOf,
+  IMPORT_ROWS_MAX,
+  type ImportCounts,
+  type ImportRow,
+  importOutcomes,
+} from './import.ts';
 import { layoutOf } from './import-columns.ts';
 import type { ImportApp, ImportedLink, ReadOptions, RowFault } from './import-row.ts';
 import type { ImportRun } from './import-run.ts';
 import { readRow } from './link-reader.ts';
 import { type DecidedRow, decideRows } from './row-outcomes.ts';
-
-const chunkRows = 500;
-/** Of rows that Branch is asked about: they are read within seconds. */
-const askedRows = 50;
 
 const appOf = `
   SELECT id, organization_id, host, coalesce(settings ->> 'codes_ignore_case', '') = 'true' AS ignores_case,
@@ -42,7 +45,7 @@ export async function checkImport(run: ImportRun): Promise<void> {
   let records: CsvRecord[] = [];
   for await (const record of csvRecords(bytesOf(run, bytesBefore(from)), from, layout.delimiter)) {
     records.push(record);
-    if (records.length < (options.reads_branch ? askedRows : chunkRows)) continue;
+    if (records.length < chunkRowsOf(options)) continue;
     await readRecords(run, reading, records);
     records = [];
     if (run.isStopped) return;
@@ -122,13 +125,19 @@ async function readRecords(
       run,
       reading.app,
       records,
-      records.map(({ cells }) => readRow(cells, options)),
+      records.map(({ cells }) => run.readOrReport(() => readRow(cells, options))),
     );
-  const { links, silence, unanswered } = await branchRows(run, records, options);
-  if (links.length > 0) await storeRows(run, reading.app, records.slice(0, links.length), links);
-  const { layout } = run.row;
-  if (unanswered && layout) await run.chunk(async () => ({ layout: { ...layout, unanswered } }));
+  const { links, silence, progress } = await branchRows(run, records, options);
+  const layout = progress === undefined ? run.row.layout : withProgress(run.row.layout, progress);
+  if (links.length > 0) await storeRows(run, reading.app, records.slice(0, links.length), links, layout);
+  else if (progress !== undefined) await run.chunk(async () => ({ layout }));
   if (silence !== null) throw new BranchSilent(silence);
+}
+
+function withProgress(layout: ImportRow['layout'], progress: BranchProgress): ImportRow['layout'] {
+  if (layout === null) return null;
+  const { answered: _, unanswered: __, ...rest } = layout;
+  return { ...rest, ...progress };
 }
 
 function storeRows(
@@ -136,6 +145,7 @@ function storeRows(
   app: ImportApp,
   records: readonly CsvRecord[],
   links: readonly (ImportedLink | RowFault)[],
+  layout = run.row.layout,
 ): Promise<void> {
   const first = run.row.rows_read + 1;
   const last = records.at(-1);
@@ -154,6 +164,7 @@ function storeRows(
       bytes_read: last.bytes,
       lines_read: last.line,
       rows_read: first + records.length - 1,
+      layout,
       added: countsOf(decided),
     };
   });

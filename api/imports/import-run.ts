@@ -5,7 +5,8 @@ import type { Log } from '#common/process/telemetry.ts';
 import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { allApps, type Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
 import type { BranchLinks } from './branch-links.ts';
-import { type ImportCounts, type ImportRow, importColumns } from './import.ts';
+import { chunkRowsOf, type ImportCounts, type ImportRow, importColumns } from './import.ts';
+import { fault, type RowFault } from './import-row.ts';
 
 /** Longer than a chunk takes: if the working process dies, another one takes over after this time. */
 export const leaseSeconds = 60;
@@ -32,6 +33,8 @@ export interface Stopping {
   readonly isStopped: () => boolean;
   /** Ends what would take seconds. */
   readonly signal: AbortSignal;
+  /** Then another import has its turn; null: it is worked on until its state changes. */
+  readonly chunksMax: number | null;
 }
 
 export class ImportRun {
@@ -39,17 +42,23 @@ export class ImportRun {
   readonly #worker: string;
   readonly #stopping: Stopping;
   row: ImportRow;
-  #chunks = 0;
+  /** Of the whole import, about. */
+  #chunks: number;
+  readonly #chunksBefore: number;
 
   constructor(parts: ImportWorkerParts, worker: string, stopping: Stopping, row: ImportRow) {
     this.#parts = parts;
     this.#worker = worker;
     this.#stopping = stopping;
     this.row = row;
+    this.#chunks = Math.floor(row.rows_read / chunkRowsOf(row.options));
+    this.#chunksBefore = this.#chunks;
   }
 
+  /** Asked after each chunk. */
   get isStopped(): boolean {
-    return this.#stopping.isStopped();
+    const { isStopped, chunksMax } = this.#stopping;
+    return isStopped() || (chunksMax !== null && this.#chunks - this.#chunksBefore >= chunksMax);
   }
 
   get signal(): AbortSignal {
@@ -62,6 +71,16 @@ export class ImportRun {
 
   get nowMs(): number {
     return this.#parts.clock();
+  }
+
+  /** What a row becomes. One that we fail to read is reported, and does not end the dry run of all others. */
+  readOrReport<T>(read: () => T | RowFault): T | RowFault {
+    try {
+      return read();
+    } catch (err) {
+      this.#parts.log.warn({ err, import: this.row.id }, 'a row of an import could not be read');
+      return fault('row', 'not_read', 'could not be read because of a fault of this service; its log says more');
+    }
   }
 
   within<T>(work: (tenant: TenantQueries) => Promise<T>): Promise<T> {

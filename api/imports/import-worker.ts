@@ -3,7 +3,9 @@
  * moves the import's position, so a process that ends at any moment repeats nothing and leaves nothing out.
  *
  * One process works on an import: it holds it until `worker_until`, and every chunk requires that it still does.
- * Bounds: one import at a time per process, `chunkRows` rows per transaction; `import.ts` bounds the file.
+ * Dry runs that ask Branch take hours, so a process works on one of them and on one other import at a time, and leaves the one that asks
+ * after some chunks to those that wait.
+ * Bounds: two imports at a time per process, `chunkRowsOf` rows per transaction; `import.ts` bounds the file.
  */
 import { randomUUID } from 'node:crypto';
 import { HOUR_MS } from '#common/durations.ts';
@@ -26,11 +28,27 @@ const silenceMsMax = HOUR_MS;
 
 const ownFault = 'The file could not be read because of a fault of this service; its log says more.';
 
+/** What waits for Branch does not hold what does not. */
+const lanes = ['asking', 'other'] as const;
+type Lane = (typeof lanes)[number];
+
+interface Wanted {
+  readonly worker: string;
+  /** Null: any. */
+  readonly id: string | null;
+  /** Whether its dry run asks Branch; null: whatever it is. */
+  readonly asks: boolean | null;
+}
+
+/** Of a dry run that asks Branch, about ten seconds: then the next one has its turn. */
+const chunksPerTurn = 5;
+
 const take = `
   UPDATE imports SET worker = $1, worker_until = now() + make_interval(secs => ${leaseSeconds})
    WHERE id = (SELECT id FROM imports
                 WHERE state IN ('checking', 'importing', 'undoing') AND (worker_until IS NULL OR worker_until < now())
                   AND ($2::text IS NULL OR id = $2)
+                  AND ($3::boolean IS NULL OR $3 = (state = 'checking' AND coalesce((options ->> 'reads_branch')::boolean, false)))
                 ORDER BY updated_at LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING ${importColumns}`;
 const giveBack = 'UPDATE imports SET worker = NULL, worker_until = NULL WHERE id = $1 AND worker = $2';
@@ -45,9 +63,9 @@ const expire = `
 export class ImportWorker {
   readonly name = 'imports';
   readonly #parts: ImportWorkerParts;
-  readonly #worker = randomUUID();
+  readonly #workers: Readonly<Record<Lane, string>> = { asking: randomUUID(), other: randomUUID() };
   #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
+  readonly #running = new Map<Lane, Promise<void>>();
   #isStopped = false;
   readonly #stopping = new AbortController();
 
@@ -64,22 +82,27 @@ export class ImportWorker {
     this.#isStopped = true;
     this.#stopping.abort();
     clearInterval(this.#timer);
-    await this.#running;
+    await Promise.all(this.#running.values());
   }
 
-  /** Looks for work now, if it is not at work already. */
+  /** Looks for work now, where it is not at work already. */
   wake(): void {
     if (this.#timer === undefined || this.#isStopped) return;
-    this.#running ??= this.look().finally(() => {
-      this.#running = undefined;
-    });
+    for (const lane of lanes) {
+      if (this.#running.has(lane) || (lane === 'asking' && this.#parts.branch === undefined)) continue;
+      this.#running.set(
+        lane,
+        this.look(lane).finally(() => this.#running.delete(lane)),
+      );
+    }
   }
 
   /** Works until nothing is left to do. Never rejects. */
-  async look(): Promise<void> {
+  async look(lane: Lane = 'other'): Promise<void> {
+    const wanted = { worker: this.#workers[lane], id: null, asks: lane === 'asking' };
     try {
-      while (!this.#isStopped && (await this.work()));
-      if (!this.#isStopped) await this.#parts.db.execute(expire, [], 'expire_imports');
+      while (!this.#isStopped && (await this.#workOn(wanted, () => this.#isStopped)));
+      if (!this.#isStopped && lane === 'other') await this.#parts.db.execute(expire, [], 'expire_imports');
     } catch (err) {
       this.#parts.log.warn({ err }, 'an import cannot go on at the moment; trying again');
     }
@@ -90,33 +113,38 @@ export class ImportWorker {
    * @param isStopped ends the work after a chunk; another process goes on when the lease ends.
    * @returns false if there is none.
    */
-  async work(id: string | null = null, isStopped = () => this.#isStopped): Promise<boolean> {
+  work(id: string | null = null, isStopped = () => this.#isStopped): Promise<boolean> {
+    return this.#workOn({ worker: this.#workers.other, id, asks: null }, isStopped);
+  }
+
+  async #workOn({ worker, id, asks }: Wanted, isStopped: () => boolean): Promise<boolean> {
     const { db, deliverChanges } = this.#parts;
-    const [row] = await db.query<ImportRow>(take, [this.#worker, id], 'take_import');
+    const [row] = await db.query<ImportRow>(take, [worker, id, asks], 'take_import');
     if (!row) return false;
-    const run = new ImportRun(this.#parts, this.#worker, { isStopped, signal: this.#stopping.signal }, row);
+    const turn = { isStopped, signal: this.#stopping.signal, chunksMax: asks === true ? chunksPerTurn : null };
+    const run = new ImportRun(this.#parts, worker, turn, row);
     try {
       if (row.state === 'checking') await checkImport(run);
       else if (row.state === 'importing') await createImported(run);
       else await removeImported(run, deliverChanges);
     } catch (error) {
       if (error instanceof NotOurs) return true;
-      if (error instanceof BranchSilent && !this.#isStopped) return this.#endureSilence(run, error);
+      if (error instanceof BranchSilent && !this.#isStopped) return this.#endureSilence(run, worker, error);
       // A dry run that fails for a fault of our own would fail again; other work is held until the lease ends.
       const problem = error instanceof CsvFault ? error.message.slice(0, 2_000).replaceAll('\0', '') : ownFault;
       if (error instanceof CsvFault || (row.state === 'checking' && !isPassing(error)))
         await run.chunk(async () => ({ state: 'failed', problem }));
-      else if (isPassing(error)) await db.execute(giveBack, [row.id, this.#worker]).catch(() => undefined);
+      else if (isPassing(error)) await db.execute(giveBack, [row.id, worker]).catch(() => undefined);
       if (!(error instanceof CsvFault || error instanceof BranchSilent)) throw error;
     }
-    if (this.#isStopped || !isStopped()) await db.execute(giveBack, [row.id, this.#worker]);
+    if (this.#isStopped || !isStopped()) await db.execute(giveBack, [row.id, worker]);
     return true;
   }
 
   /** Leaves the import for a while, or ends its dry run if that lasts. */
-  async #endureSilence(run: ImportRun, { message }: BranchSilent): Promise<true> {
+  async #endureSilence(run: ImportRun, worker: string, { message }: BranchSilent): Promise<true> {
     const { id, updated_at } = run.row;
-    if (run.nowMs - updated_at.getTime() < silenceMsMax) await this.#parts.db.execute(hold, [id, this.#worker]);
+    if (run.nowMs - updated_at.getTime() < silenceMsMax) await this.#parts.db.execute(hold, [id, worker]);
     else {
       const problem = `Branch has described no link for an hour: ${message}. Begin a new import later.`;
       await run.chunk(async () => ({ state: 'failed', problem }));

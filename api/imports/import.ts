@@ -46,6 +46,20 @@ export function branchKeyContext(id: string): string {
 export interface UnansweredRows {
   readonly rows: readonly number[];
   readonly rounds: number;
+  /** Nothing behind them was answered, so the next round asks about another link, which shows whether Branch answers. */
+  readonly is_last?: boolean;
+}
+
+/** How far the rows of a list of Branch's links are answered. */
+export interface BranchProgress {
+  readonly unanswered?: UnansweredRows;
+  /** The URL of a link that Branch has answered about. */
+  readonly answered?: string;
+}
+
+/** Of the dry run, in one transaction. Rows that Branch is asked about are read within seconds. */
+export function chunkRowsOf({ reads_branch }: ImportOptions): number {
+  return reads_branch ? 50 : 500;
 }
 
 export const importOutcomes = ['new', 'same', 'conflict', 'unsupported'] as const;
@@ -70,7 +84,7 @@ export interface ImportRow {
   readonly bytes_read: number;
   readonly lines_read: number;
   readonly rows_read: number;
-  readonly layout: (Layout & { readonly delimiter: Delimiter; readonly unanswered?: UnansweredRows }) | null;
+  readonly layout: (Layout & BranchProgress & { readonly delimiter: Delimiter }) | null;
   readonly rows_done: number;
 }
 

@@ -420,6 +420,26 @@ test('an organization has ten unfinished imports at most, also if many are creat
   });
 });
 
+test('a row that a fault of ours keeps from being read is reported, and the dry run goes on', async () => {
+  const app = await newApp();
+  const id = await uploaded(app, 'csv', 'code,destination\na,https://e.example/1\nb,https://e.example/2\n');
+  // No row can be read with such options, whatever is in it.
+  await api.db.execute(`UPDATE imports SET options = options || '{"hosts": null}' WHERE id = $1`, [id]);
+  await owner.call('POST', `/imports/${id}/check`, {});
+  const { db } = api;
+  const lines: string[] = [];
+  const log = { warn: (_: object, line: string) => void lines.push(line) };
+  const parts = { db, tenancy: new Tenancy(db), clock: systemClock, log: log as never };
+  await new ImportWorker({ ...parts, deliverChanges: async () => true }).work(id);
+  const sql = 'SELECT number, outcome, field, reason, message FROM import_rows WHERE import_id = $1 ORDER BY number';
+  const message = 'could not be read because of a fault of this service; its log says more';
+  const fault = { outcome: 'unsupported', field: 'row', reason: 'not_read', message };
+  expect(await db.query(sql, [id])).toEqual([1, 2].map((number) => ({ number, ...fault })));
+  expect(await db.query('SELECT state FROM imports WHERE id = $1', [id])).toEqual([{ state: 'checked' }]);
+  expect(lines).toEqual(['a row of an import could not be read', 'a row of an import could not be read']);
+  await db.execute('DELETE FROM imports WHERE id = $1', [id]);
+});
+
 test('unfinished imports are deleted after a week, and finished ones after 90 days', async () => {
   const app = await newApp();
   const ids: string[] = [];
