@@ -1,8 +1,30 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+
+const root = import.meta.dirname;
+const ignored = ['node_modules', 'dist', '.data', '.git'];
+
+/**
+ * Files of which each test is slow: `npm test` does not load them, since vitest would start a worker for each only to skip
+ * all of it. A file whose path is on the command line is loaded all the same.
+ */
+function slowFiles(folder: string): string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return ignored.includes(entry.name) ? [] : slowFiles(path);
+    const isNamed = process.argv.some((word) => word.endsWith('.test.ts') && word.endsWith(path));
+    if (isNamed || !path.endsWith('.test.ts')) return [];
+    return readFileSync(join(root, path), 'utf8').includes('* @module-tag slow') ? [path] : [];
+  });
+}
+
+const filters = process.argv.filter((word) => word.startsWith('--tags-filter'));
+const isQuick = filters.length === 1 && filters[0] === '--tags-filter=!slow';
 
 const shared = {
   pool: 'forks' as const,
-  exclude: ['node_modules/**', 'dist/**', '.data/**'],
+  exclude: ['node_modules/**', 'dist/**', '.data/**', ...(isQuick ? slowFiles('') : [])],
   // The default of one second is too short on a busy machine.
   expect: { poll: { timeout: 20_000, interval: 100 } },
 };
@@ -53,7 +75,7 @@ export default defineConfig({
           name: 'live',
           include: ['**/*.live.test.ts'],
           exclude: [...shared.exclude, 'deploy/journeys/**'],
-          globalSetup: ['testing/build.ts', 'testing/setup.ts'],
+          globalSetup: ['testing/memory-folder.ts', 'testing/build.ts', 'testing/setup.ts'],
           ...limitsOfServers,
           maxWorkers: 4,
           isolate: false,
@@ -65,7 +87,7 @@ export default defineConfig({
           ...shared,
           name: 'journeys',
           include: ['deploy/journeys/**/*.test.ts'],
-          globalSetup: ['testing/build.ts'],
+          globalSetup: ['testing/memory-folder.ts', 'testing/build.ts'],
           ...limitsOfServers,
           maxWorkers: 4,
           sequence: { groupOrder: 1 },

@@ -1,3 +1,4 @@
+/** @module-tag slow */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
@@ -9,7 +10,6 @@ beforeAll(async () => {
 afterAll(() => way.stop());
 
 test('with a log on three servers, nothing is lost or counted twice when its leader dies, and then a follower', {
-  tags: ['slow'],
   timeout: 120_000,
 }, async () => {
   const ingest = await way.ingestHere();

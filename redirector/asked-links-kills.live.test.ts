@@ -1,4 +1,8 @@
-/** A process that learns links, killed at each of its steps. */
+/**
+ * A process that learns links, killed at each of its steps.
+ *
+ * @module-tag slow
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -78,7 +82,7 @@ const steps = ['while it asks', 'when it is answered', 'when the link is made'] 
 
 test.each(steps)(
   'a learner killed %s costs a visit its link, and the next visits have one link',
-  { tags: ['slow'], timeout: 180_000 },
+  { timeout: 180_000 },
   async (step) => {
     const code = step.replaceAll(' ', '-');
     await start();

@@ -65,7 +65,9 @@ export async function postgresForTest(options: { isMigrated?: boolean } = {}): P
     }
   };
   const template = options.isMigrated === false ? 'template1' : inject('postgresTemplate');
-  await admin(async (postgres) => void (await postgres.execute(`CREATE DATABASE ${database} TEMPLATE ${template}`)));
+  // The default strategy copies a template through the write-ahead log, which takes twice the CPU time.
+  const made = `CREATE DATABASE ${database} TEMPLATE ${template} STRATEGY file_copy`;
+  await admin(async (postgres) => void (await postgres.execute(made)));
   const url = new URL(shared);
   url.pathname = `/${database}`;
   return {

@@ -1,4 +1,8 @@
-/** Abusive clients harm only themselves: others are answered as before, and the process survives. */
+/**
+ * Abusive clients harm only themselves: others are answered as before, and the process survives.
+ *
+ * @module-tag slow
+ */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { whenQuiet } from '#testing/busy-machine.ts';
 import {
@@ -46,16 +50,14 @@ function expectUnharmed(latencies: Latencies): void {
   expect(latencies.p99Ms).toBeLessThan(Math.max(whenQuiet(P99_MS), calmP99Ms * TIMES_QUIET));
 }
 
-test('a malformed request is refused or times out, and is never read as two', { tags: ['slow'] }, async () => {
+test('a malformed request is refused or times out, and is never read as two', async () => {
   const [api, redirector] = await Promise.all([sendMalformed(rig, rig.api), sendMalformed(rig, rig.redirector)]);
   const statuses = [...api, ...redirector].flatMap((outcome) => outcome.statuses);
   expect(statuses.filter((status) => status < 400 || status === 500)).toEqual([]);
   expect([...api, ...redirector].filter((outcome) => outcome.isSmuggled)).toEqual([]);
 });
 
-test(`${SLOW_CLIENTS} idle, slow and half-open clients each time out without delaying others`, {
-  tags: ['slow'],
-}, async () => {
+test(`${SLOW_CLIENTS} idle, slow and half-open clients each time out without delaying others`, async () => {
   const kinds: SlowKind[] = ['idle', 'dripping head', 'dripping body', 'half a body'];
   const { result, latencies } = await probed(rig, () =>
     Promise.all([
@@ -67,7 +69,7 @@ test(`${SLOW_CLIENTS} idle, slow and half-open clients each time out without del
   expectUnharmed(latencies);
 });
 
-test('pipelined requests are answered in order, as far as they are answered', { tags: ['slow'] }, async () => {
+test('pipelined requests are answered in order, as far as they are answered', async () => {
   const get = (path: string, more = '') => `GET /v1${path} HTTP/1.1\r\nHost: a\r\n${more}\r\n`;
   const round = [get('/me', `Authorization: Bearer ${rig.token}\r\n`), get('/me'), get('/nothing')];
   const statuses = await pipelined(rig.api, Array.from({ length: 10 }, () => round).flat());
@@ -75,7 +77,7 @@ test('pipelined requests are answered in order, as far as they are answered', { 
   expect(statuses).toEqual(inOrder.slice(0, statuses.length));
 });
 
-test('a client that requests much and reads nothing costs no memory', { tags: ['slow'] }, async () => {
+test('a client that requests much and reads nothing costs no memory', async () => {
   const request = 'GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n';
   const sizes = { clients: 10, requests: 200, watchMs: 1_500 };
   const { result, latencies } = await probed(rig, () => neverRead(rig.api, request, sizes, stack.pidOf('origin')));
@@ -83,9 +85,7 @@ test('a client that requests much and reads nothing costs no memory', { tags: ['
   expectUnharmed(latencies);
 });
 
-test('clients that vanish in the middle of a handshake, a body or an answer leave nothing behind', {
-  tags: ['slow'],
-}, async () => {
+test('clients that vanish in the middle of a handshake, a body or an answer leave nothing behind', async () => {
   const head = `Host: a\r\nAuthorization: Bearer ${rig.token}\r\n`;
   const half = `POST /v1/links HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"path":`;
   const { latencies } = await probed(rig, async () => {

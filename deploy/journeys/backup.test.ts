@@ -1,4 +1,8 @@
-/** The day after: a backup under load, and everything restored from it. `deploy/faults/backup.fault.ts` adds a replay. */
+/**
+ * The day after: a backup under load, and everything restored from it. `deploy/faults/backup.fault.ts` adds a replay.
+ *
+ * @module-tag slow
+ */
 import { execFile } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +12,7 @@ import { nothingWrong } from '#deploy/faults/fault-sizes.ts';
 import { MachineStage } from '#deploy/faults/machine-stage.ts';
 
 const patience = { timeout: 45_000, interval: 250 };
-const long = { timeout: 150_000, tags: ['slow'] };
+const long = { timeout: 150_000 };
 const firefox = 'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0';
 
 let stage: MachineStage;

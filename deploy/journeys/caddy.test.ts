@@ -1,4 +1,8 @@
-/** A real domain: Caddy or nginx in front of `npm start`; Caddy gets a certificate for each app's host at its first visit. */
+/**
+ * A real domain: Caddy or nginx in front of `npm start`; Caddy gets a certificate for each app's host at its first visit.
+ *
+ * @module-tag slow
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -63,7 +67,6 @@ async function newLink(app_id: string): Promise<{ id: string; short_code: string
 }
 
 test('links on the installation’s own and on verified hosts work over HTTPS with certificates issued on demand, and the clicks are counted', {
-  tags: ['slow'],
   timeout: 120_000,
 }, async (context) => {
   skipWithout(caddyProgram !== undefined, 'caddy', context);
@@ -91,9 +94,7 @@ test('links on the installation’s own and on verified hosts work over HTTPS wi
   }
 });
 
-test('an unknown host, an unverified one, and an IP address get no certificate', {
-  tags: ['slow'],
-}, async (context) => {
+test('an unknown host, an unverified one, and an IP address get no certificate', async (context) => {
   skipWithout(caddyProgram !== undefined, 'caddy', context);
   await newApp('Unproven', 'links.unproven.example');
   for (const host of ['stranger.example', 'links.unproven.example', 'nothing.go.example.com']) {
@@ -101,18 +102,14 @@ test('an unknown host, an unverified one, and an IP address get no certificate',
   }
 });
 
-test('the API answers over HTTPS on its own host, and counts requests by the visitor’s address', {
-  tags: ['slow'],
-}, async (context) => {
+test('the API answers over HTTPS on its own host, and counts requests by the visitor’s address', async (context) => {
   skipWithout(caddyProgram !== undefined, 'caddy', context);
   const version = await caddy.get(apiHost, '/v1/version');
   expect(JSON.parse(version.text)).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
   expect((await caddy.get(apiHost, '/v1/docs')).text).toContain('<!doctype html>');
 });
 
-test('behind nginx, links and the API work over HTTPS, and a visitor cannot claim another address', {
-  tags: ['slow'],
-}, async (context) => {
+test('behind nginx, links and the API work over HTTPS, and a visitor cannot claim another address', async (context) => {
   skipWithout(caddyProgram !== undefined && nginxProgram !== undefined, 'caddy or nginx', context);
   const files = { certFile: join(stack.dataDir, 'tls', 'cert.pem'), keyFile: join(stack.dataDir, 'tls', 'key.pem') };
   const nginx = await Nginx.start({ apiPort, linkPort: stack.redirectorPort, ...files });

@@ -1,6 +1,8 @@
 /**
  * A person is erased with the operator's command while everything runs; then the whole data folder is searched for
  * their data.
+ *
+ * @module-tag slow
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -94,7 +96,6 @@ async function admin(...words: string[]): Promise<string> {
 }
 
 test("an erasure while everything runs leaves no byte of the person in any file, and keeps every sum and everyone else's data", {
-  tags: ['slow'],
   timeout: 12 * MINUTE_MS,
 }, async () => {
   await lives(ada);

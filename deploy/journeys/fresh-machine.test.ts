@@ -1,6 +1,8 @@
 /**
  * A machine from its first start to its restored backup, in one run and in order, with the commands of the pages. What happened is
  * docs/transcript.md.
+ *
+ * @module-tag slow
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -94,7 +96,6 @@ async function settingsOfService(): Promise<Record<string, string>> {
 
 test('following the pages, a machine is tried, upgraded, put on a domain, backed up, lost and restored, and every click is counted', {
   timeout: 600_000,
-  tags: ['slow'],
 }, async (context) => {
   skipWithout(caddyProgram !== undefined, 'caddy', context);
   skipWithout(browser !== undefined, 'chromium', context);

@@ -1,4 +1,8 @@
-/** Requests generated from the OpenAPI description, valid, mutated and random, over every route and credential. */
+/**
+ * Requests generated from the OpenAPI description, valid, mutated and random, over every route and credential.
+ *
+ * @module-tag slow
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fuzz } from './fuzz/campaign.ts';
 import { unlimited } from './fuzz/world.ts';
@@ -14,9 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.stop());
 
-test(`${REQUESTS} requests of every kind get only documented answers, and the service survives`, {
-  tags: ['slow'],
-}, async () => {
+test(`${REQUESTS} requests of every kind get only documented answers, and the service survives`, async () => {
   const result = await fuzz(stack, REQUESTS, seed);
   console.log(`seed ${seed}: ${JSON.stringify({ ...result, findings: result.findings.length })}`);
   expect(result.findings.join('\n\n')).toBe('');

@@ -1,4 +1,8 @@
-/** Clients that two common generators make from the description, compiled and run as programs against a whole Signpost. */
+/**
+ * Clients that two common generators make from the description, compiled and run as programs against a whole Signpost.
+ *
+ * @module-tag slow
+ */
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -31,9 +35,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('clients generated from the description compile, and drive login, apps, links, the SDK endpoints and analytics', {
-  tags: ['slow'],
-}, async () => {
+test('clients generated from the description compile, and drive login, apps, links, the SDK endpoints and analytics', async () => {
   const document = JSON.parse(readFileSync(description, 'utf8'));
   const types = astToString(await openapiTypes(document));
   // A type without any field that is not called free-form: nothing could be assigned to it.

@@ -1,4 +1,8 @@
-/** What deploy/observe watches is what the processes show, and traces reach a collector. */
+/**
+ * What deploy/observe watches is what the processes show, and traces reach a collector.
+ *
+ * @module-tag slow
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -39,9 +43,7 @@ function metricsIn(expr: string): string[] {
     .filter((name) => !/^(?:__|match_type$|dead_letters$|in_doubt$|histogram_quantile$)/.test(name));
 }
 
-test('every metric of the alerts and the dashboard is one that a running installation shows', {
-  tags: ['slow'],
-}, async () => {
+test('every metric of the alerts and the dashboard is one that a running installation shows', async () => {
   await (await stack.loggedIn())('/me');
   const listed: { metrics_url: string | null }[] = JSON.parse(
     readFileSync(join(stack.dataDir, 'processes.json'), 'utf8'),
@@ -85,9 +87,7 @@ async function shownMetrics(): Promise<Map<string, ShownMetric>> {
   return found;
 }
 
-test('docs/metrics.md lists every metric that a running installation shows; their names have one prefix and base units (written with: vitest -u)', {
-  tags: ['slow'],
-}, async () => {
+test('docs/metrics.md lists every metric that a running installation shows; their names have one prefix and base units (written with: vitest -u)', async () => {
   const shown = await shownMetrics();
   // One prefix, and a counter ends with _total; seconds and bytes are the only units of time and size.
   for (const [name, { type }] of shown) {
@@ -115,9 +115,7 @@ ${lines.join('\n')}
 const chromeOnAndroid =
   'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/125.0.0.0 Mobile Safari/537.36';
 
-test('the trace of a click has the redirect, its publishing, its batch and its insert into ClickHouse; that of a request its statements', {
-  tags: ['slow'],
-}, async () => {
+test('the trace of a click has the redirect, its publishing, its batch and its insert into ClickHouse; that of a request its statements', async () => {
   const call = await stack.loggedIn();
   const create = { name: 'Traced', fallback_url: 'https://example.com/' };
   const app = (await call('/apps', { method: 'POST', body: create })).json<{ id: string; host: string }>();
@@ -164,7 +162,7 @@ test('the trace of a click has the redirect, its publishing, its batch and its i
     expect(all).not.toContain(secret);
 });
 
-test('the SDK of OpenTelemetry is loaded by the processes that send traces', { tags: ['slow'] }, async () => {
+test('the SDK of OpenTelemetry is loaded by the processes that send traces', async () => {
   for (const name of ['origin', 'redirector-0', 'publisher', 'ingest']) {
     expect(await modules.of(stack.pidOf(name)), name).toContain('@opentelemetry/sdk-trace');
   }

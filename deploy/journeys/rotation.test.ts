@@ -1,4 +1,8 @@
-/** A rotated key is refused from the moment the rotation is answered, however often it is used. */
+/**
+ * A rotated key is refused from the moment the rotation is answered, however often it is used.
+ *
+ * @module-tag slow
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rotateUnderUse } from './rotation.ts';
 import { Stack } from './stack.ts';
@@ -13,9 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.stop());
 
-test(`${ROTATIONS} rotations under ${REQUESTS_A_SECOND} requests per second: no old key is accepted, no new one refused`, {
-  tags: ['slow'],
-}, async () => {
+test(`${ROTATIONS} rotations under ${REQUESTS_A_SECOND} requests per second: no old key is accepted, no new one refused`, async () => {
   const result = await rotateUnderUse(stack, ROTATIONS, REQUESTS_A_SECOND);
   console.log(JSON.stringify(result));
   expect(result).toMatchObject({ acceptedTooLate: 0, refusedTooEarly: 0 });

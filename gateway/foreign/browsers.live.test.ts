@@ -1,3 +1,4 @@
+/** @module-tag slow */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newApiKey } from '#common/api-key.ts';
 import { findProgram } from '#deploy/local/programs.ts';
@@ -6,7 +7,7 @@ import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 import { skipWithout } from '#testing/skip.ts';
 
 const chromium = findProgram(['chromium', 'chromium-browser', 'google-chrome']);
-const slow = { timeout: 60_000, tags: ['slow'] };
+const patience = { timeout: 60_000 };
 
 let edge: SdkEdge;
 beforeAll(async () => {
@@ -34,7 +35,7 @@ async function withPage(entry: string, run: (opened: BrowserPage) => Promise<voi
 
 test(
   "Segment's browser SDK loads its settings and delivers its calls, one by one or in a batch as the page closes",
-  slow,
+  patience,
   async (context) => {
     skipWithout(chromium !== undefined, 'chromium', context);
     await withPage('gateway/testing/segment-page.mjs', async ({ page, edgeHost, passed, open }) => {
@@ -79,7 +80,7 @@ test(
 
 test(
   "PostHog's browser SDK loads its configuration and delivers captures as gzip, JSON and a base64 form as the page closes",
-  slow,
+  patience,
   async (context) => {
     skipWithout(chromium !== undefined, 'chromium', context);
     await withPage('gateway/testing/posthog-page.mjs', async ({ page, edgeHost, passed, open }) => {
