@@ -100,4 +100,4 @@ test('an event whose first waits in a batch counts once, however many batches an
   expect((await batches.form({ partition: 0, batch_no: 2 }, framesOf(0, [...order, ...idsOf(0, 'new', 3)]))).rows).toBe(
     3,
   );
-}, 60_000);
+});
