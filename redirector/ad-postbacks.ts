@@ -1,6 +1,7 @@
 /**
  * Receives the copies of postbacks that Apple's devices send to an app's host. A device that gets no 200 tries again, up to nine
- * times in nine days; of AdAttributionKit, only after a 500. So everything that may pass is answered with 500.
+ * times in nine days; of AdAttributionKit, only after a 500. So everything that may pass is answered with 500. A copy that belongs to no app
+ * of the host's organization is answered like one that is stored: the difference would tell anyone which apps have the same owner.
  */
 import type { Clock } from '#common/clock.ts';
 import { limitAddress } from '#common/http/peer.ts';
@@ -27,8 +28,8 @@ export const adPostbackLimits = {
 } as const;
 
 export const adPostbackOutcomes = [
-  ...(['stored', 'stored_unverified', 'known', 'no_app', 'invalid', 'too_large'] as const),
-  ...(['rate_limited', 'limit', 'busy', 'unavailable'] as const),
+  ...(['stored', 'stored_unverified', 'known', 'other_app', 'no_app', 'invalid', 'too_large'] as const),
+  ...(['rate_limited', 'limit', 'limit_unverified', 'busy', 'unavailable'] as const),
 ] as const;
 export type AdPostbackOutcome = (typeof adPostbackOutcomes)[number];
 
@@ -37,6 +38,8 @@ const statusOf = (outcome: AdPostbackOutcome): string => {
     case 'stored':
     case 'stored_unverified':
     case 'known':
+    case 'other_app':
+    case 'limit_unverified':
       return '200 OK';
     case 'no_app':
       return '404 Not Found';
@@ -133,7 +136,9 @@ export class AdPostbacks {
       const storing = this.#parts.db.query(store, [hostApp, app_store_id, JSON.stringify(fields)]);
       const [row] = (await within(storing, adPostbackLimits.storeMs)) as { outcome: StoreOutcome }[];
       if (row?.outcome === 'stored') return fields.unverified_reason === null ? 'stored' : 'stored_unverified';
-      return row?.outcome === 'other_app' ? 'no_app' : (row?.outcome ?? 'unavailable');
+      // Those would only come again, and be refused for an app of the same owner only.
+      if (row?.outcome === 'limit' && fields.unverified_reason !== null) return 'limit_unverified';
+      return row?.outcome ?? 'unavailable';
     } catch {
       return 'unavailable';
     } finally {

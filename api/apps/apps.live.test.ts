@@ -168,6 +168,7 @@ const ios = (part: object) => ({ ios: { bundle_id: 'a.b', ...part } });
 const android = (part: object) => ({ android: { package_name: 'a.b', ...part } });
 const wrong: [string, Record<string, unknown>, string][] = [
   ['an empty name', { name: '' }, 'name'],
+  ['a name that shows nothing', { name: '\u2060 \u2800' }, 'name'],
   ['a blank name', { name: '   ' }, 'name'],
   ['a name of 101', { name: 'x'.repeat(101) }, 'name'],
   ['null as name', { name: null }, 'name'],

@@ -154,7 +154,7 @@ const pagesFields = {
 const partial = (fields: Record<string, TSchema>, description: string) => partOf(fields, { description });
 
 const written = {
-  name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' }),
+  name: Type.String({ minLength: 1, maxLength: 100, format: 'visible' }),
   host: Type.String({
     minLength: 1,
     maxLength: 253,

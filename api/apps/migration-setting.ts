@@ -80,7 +80,8 @@ function templateFault(template: string): string | null {
 export function ownHostFault(setting: MigrationSettings | null | undefined, ownHost: string): string | null {
   if (!setting) return null;
   if (setting.via !== null) return setting.via === ownHost ? 'must not be the host of the app' : null;
-  return exampleOfTemplate(setting.url)?.hostname === ownHost
+  // A dot at the end of a host is part of its name in DNS only.
+  return exampleOfTemplate(setting.url)?.hostname.replace(/\.$/, '') === ownHost
     ? 'must not be on the host of the app, unless via names where the old service is'
     : null;
 }

@@ -6,6 +6,7 @@ import { bodyValidator } from '#common/http/validation.ts';
 import { type NewLink, newLinkBody, newLinkFaults, withDestination } from '#common/links/link-fields.ts';
 import { decodedCode, importedCodeFault, lowerCode } from '#common/links/short-code.ts';
 import { hostOf } from '#common/links/web-address.ts';
+import { hasGlyph } from '#common/visible-text.ts';
 import type { BranchLink } from './branch-answer.ts';
 import { clicksLeft } from './click-limit.ts';
 import { firebaseLink } from './firebase-link.ts';
@@ -174,7 +175,7 @@ function sharedFields(cell: CellOf): Fields {
   const tags = [...new Set(wordsOf(cell('tags')))];
   const archived = isYes(cell('archived'));
   return {
-    title: [...cell('title')].slice(0, TITLE_CHARACTERS_MAX).join(''),
+    title: hasGlyph(cell('title')) ? [...cell('title')].slice(0, TITLE_CHARACTERS_MAX).join('') : '',
     tags: tags.length > 0 ? tags : null,
     archived: archived === true ? true : null,
     campaign: cell('campaign'),

@@ -40,7 +40,7 @@ export const createKey = route({
       organization_id: Type.Optional(
         Type.String({ description: 'Optional for a user who belongs to exactly one organization.' }),
       ),
-      name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S', description: 'What uses the key.' }),
+      name: Type.String({ minLength: 1, maxLength: 100, format: 'visible', description: 'What uses the key.' }),
       scopes: scopesSchema,
       app_ids: Type.Optional(
         nullable(

@@ -276,6 +276,7 @@ test.each([
   ['an unknown scope', { scopes: ['links:all'] }, 'scopes[0]'],
   ['a scope twice', { scopes: ['links:read', 'links:read'] }, 'scopes'],
   ['an empty name', { name: ' ' }, 'name'],
+  ['a name that shows nothing', { name: '\u200b\u3164' }, 'name'],
   ['an end in the past', { expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
   ['no apps', { app_ids: [] }, 'app_ids'],
   ['an unknown field', { role: 'owner' }, 'role'],

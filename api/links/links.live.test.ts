@@ -114,6 +114,7 @@ const wrong: [string, Record<string, unknown>, string][] = [
   ['data that is a list', { data: [] }, 'data'],
   ['data nested too deep', { data: JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`) }, `data${'.a'.repeat(31)}`],
   ['a NUL', { title: 'a\0b' }, 'title'],
+  ['a title that shows nothing', { title: '\u200b' }, 'title'],
   ['a time without a zone', { expires_at: '2030-01-01T00:00:00' }, 'expires_at'],
   ['a time before 1970', { expires_at: '0001-01-01T00:00:00Z' }, 'expires_at'],
   ['a time with a space', { expires_at: '2030-01-01 00:00:00Z' }, 'expires_at'],

@@ -49,6 +49,7 @@ test.each([
   ['a URL as host', { destination_hosts: ['https://www.example.com/'] }],
   ['an address as via', { via: '127.0.0.1' }],
   ['its own host', { url: 'https://own.localhost/{code}' }],
+  ['its own host with a dot', { url: 'https://own.localhost./{code}' }],
   ['its own host as via', { via: 'own.localhost' }],
   ['another field', { token: 'x' }],
 ])('a setting that could not be asked is refused: %s', async (_, wrong) => {

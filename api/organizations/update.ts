@@ -19,7 +19,7 @@ const updateOrganization = route({
   description: 'Only owners can do this.',
   params: Type.Object({ organization_id: Type.String({ examples: [example.id] }) }),
   body: Type.Object(
-    { name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' }) },
+    { name: Type.String({ minLength: 1, maxLength: 100, format: 'visible' }) },
     { additionalProperties: false },
   ),
   bodyExample: { name: example.name },

@@ -59,7 +59,7 @@ export const createSharedPage = route({
         Type.String({
           minLength: 1,
           maxLength: 100,
-          pattern: '\\S',
+          format: 'visible',
           description: 'Default: the title or short code of the link, or the campaign.',
         }),
       ),

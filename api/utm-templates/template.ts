@@ -34,7 +34,7 @@ export const templateFields = {
   name: Type.String({
     minLength: 1,
     maxLength: 100,
-    pattern: '\\S',
+    format: 'visible',
     examples: ['Newsletter'],
     description: 'Unique among the templates of the same app, or among those of the whole organization.',
   }),

@@ -20,7 +20,7 @@ export interface ViewRow {
 export const viewColumns = 'id, organization_id, name, query, created_by, created_at, updated_at';
 
 export const viewFields = {
-  name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' }),
+  name: Type.String({ minLength: 1, maxLength: 100, format: 'visible' }),
   query: Type.Unsafe<Readonly<Record<string, string>>>({
     type: 'object',
     additionalProperties: { type: 'string', maxLength: 4_000 },

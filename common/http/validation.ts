@@ -2,6 +2,7 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import addFormats from 'ajv-formats';
 import type { TSchema } from 'typebox';
+import { hasGlyph } from '#common/visible-text.ts';
 import { type FieldError, invalidFields, type Rejection } from './rejection.ts';
 
 const options = {
@@ -18,7 +19,7 @@ function withFormats(ajv: Ajv): Ajv {
   // The package is CommonJS: under Node's ESM its function is the default of the default.
   const add = addFormats as unknown as { default?: (ajv: Ajv) => void } & ((ajv: Ajv) => void);
   (add.default ?? add)(ajv);
-  return ajv;
+  return ajv.addFormat('visible', hasGlyph);
 }
 
 const bodies = withFormats(new Ajv(options));
@@ -91,8 +92,7 @@ function fieldOf(error: ErrorObject): string {
 }
 
 /** What a value of that form looks like, if its schema says so. */
-function exampleOf({ parentSchema, params }: ErrorObject): string {
-  if (params['pattern'] === '\\S') return ': it must have a visible character';
+function exampleOf({ parentSchema }: ErrorObject): string {
   const examples: unknown = parentSchema?.['examples'];
   return Array.isArray(examples) ? `; an example is ${JSON.stringify(examples[0])}` : '';
 }
@@ -111,7 +111,9 @@ function messageOf(error: ErrorObject): string {
     case 'pattern':
       return `has characters or a form that is not allowed${exampleOf(error)}`;
     case 'format':
-      return `must be a valid ${String(error.params['format'])}`;
+      return error.params['format'] === 'visible'
+        ? 'must have a visible character'
+        : `must be a valid ${String(error.params['format'])}`;
     default:
       return error.message ?? 'is not valid';
   }

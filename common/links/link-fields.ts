@@ -3,6 +3,7 @@ import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import { utmFrom } from '#common/campaign-fields.ts';
 import type { FieldError } from '#common/http/rejection.ts';
 import { isStorableTime, storableTimes } from '#common/storable-time.ts';
+import { hasGlyph } from '#common/visible-text.ts';
 import { rulesFaults, rulesSchema } from './link-rule-fields.ts';
 import { isReservedCode } from './short-code.ts';
 import { type TapPageMode, tapPageModes } from './tap-page.ts';
@@ -160,10 +161,13 @@ export const linkFieldNames = Object.keys(linkFields) as LinkFieldName[];
 
 const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'expired_url'] as const;
 
+const unseen = 'must have a visible character';
+
 /** What the schemas of links can't express. Accepts any object; wrong types are reported by the schema. */
 export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): FieldError[] {
-  const { path, short_code, data, expires_at, rules } = link;
+  const { title, path, short_code, data, expires_at, rules } = link;
   const faults: FieldError[] = [...urlFaults(link, addresses), ...rulesFaults(rules)];
+  if (typeof title === 'string' && title !== '' && !hasGlyph(title)) faults.push({ field: 'title', message: unseen });
   // In characters, as the schema counts them: an unpaired surrogate is none.
   if (typeof path === 'string' && [...storedPath(path)].length > PATH_CHARACTERS_MAX) {
     faults.push({ field: 'path', message: `must have at most ${PATH_CHARACTERS_MAX} characters with its leading /` });

@@ -62,6 +62,11 @@ test('a code that may be imported is found by the path that its URL has', () => 
   );
 });
 
+test.each(['\u200d', '\u3164\u2800', '\ufe0f'])('%j, which shows nothing, is no code', (code) => {
+  expect(importedCodeFault(code)).not.toBeNull();
+  expect(importedCodeFault(`a${code}`)).toBeNull();
+});
+
 test('nothing below a reserved name can be a code, in any case', () => {
   for (const code of ['healthz', 'Healthz', 'metrics/x', 'robots.txt', '.well-known', '-', 'favicon.ico'])
     expect(isReservedCode(code), code).toBe(true);

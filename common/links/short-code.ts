@@ -6,6 +6,8 @@
  * to it once, so `%2F` and `/` are the same; `%252F` is a percent sign, which no code contains.
  */
 
+import { hasGlyph } from '#common/visible-text.ts';
+
 export const IMPORTED_CODE_CHARACTERS_MAX = 190;
 /** Each character takes at most four bytes, of three characters each once they are escaped. */
 const PATH_CHARACTERS_MAX = 1 + IMPORTED_CODE_CHARACTERS_MAX * 12;
@@ -79,6 +81,7 @@ export function importedCodeFault(code: string): string | null {
     return `must have at most ${IMPORTED_CODE_CHARACTERS_MAX} characters`;
   if (forbidden.test(code))
     return 'may contain letters, digits, _ - . ~ / and characters beyond ASCII, but no spaces or controls';
+  if (!hasGlyph(code)) return 'must have a visible character';
   // Browsers resolve dot segments before they send a request, and proxies merge empty ones.
   if (code.split('/').some((segment) => segment === '' || segment === '.' || segment === '..'))
     return 'must not contain an empty segment, or one of only . or ..';

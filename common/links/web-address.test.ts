@@ -58,3 +58,10 @@ test.each([
 ])('the host of %j is %j', (text, host) => {
   expect(hostOf(text)).toBe(host);
 });
+
+test.each(['\u2800.example.com', 'xn--6ii.example.com', 'go.\u2800', 'a.\u200b.example'])(
+  'a host with a label that shows nothing (%j) is none',
+  (text) => {
+    expect(hostOf(text)).toBeNull();
+  },
+);

@@ -1,7 +1,8 @@
 /** Addresses that users enter: web addresses as destinations of links, and hosts for links. */
-import { domainToASCII } from 'node:url';
+import { domainToASCII, domainToUnicode } from 'node:url';
 import ipaddr from 'ipaddr.js';
 import type { FieldError } from '#common/http/rejection.ts';
+import { hasGlyph } from '#common/visible-text.ts';
 
 export const URL_CHARACTERS_MAX = 2048;
 const HOST_CHARACTERS_MAX = 253;
@@ -41,13 +42,15 @@ const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
 /**
  * A host name in its stored form: lower case, international names in their ASCII form (UTS 46), no scheme, no port, at
- * least two labels, no IP address. Null if the text is not one.
+ * least two labels, no IP address, no label without a visible character.
+ * Null if the text is not one.
  */
 export function hostOf(text: string): string | null {
   const given = text.trim();
   const host = notInHost.test(given) ? '' : domainToASCII(given.toLowerCase());
   if (host === '' || host.length > HOST_CHARACTERS_MAX || ipaddr.isValid(host)) return null;
   const labels = host.split('.');
+  if (labels.some((one) => one.startsWith('xn--') && !hasGlyph(domainToUnicode(one)))) return null;
   return labels.length >= 2 && labels.every((one) => label.test(one)) && !/^\d+$/.test(labels.at(-1) ?? '')
     ? host
     : null;
