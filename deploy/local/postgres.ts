@@ -152,7 +152,8 @@ async function makeCluster(programs: Programs, place: PostgresPlace, password: s
       cwd: '/',
       env: cleanEnvironment(),
     });
-    await run('/bin/sh', ['-c', 'mv "$1" "$2" && sync', 'sh', draft, cluster], { env: cleanEnvironment() });
+    const move = place.isDurable === false ? 'mv "$1" "$2"' : 'mv "$1" "$2" && sync';
+    await run('/bin/sh', ['-c', move, 'sh', draft, cluster], { env: cleanEnvironment() });
   } catch (error) {
     const detail = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error);
     throw new StartupError(
