@@ -12,19 +12,22 @@ CREATE TABLE active_installs
     `platform` LowCardinality(String),
     `country` LowCardinality(String),
     `day` Date,
-    `installs` SimpleAggregateFunction(sum, Int64)
+    `installs` SimpleAggregateFunction(sum, Int64),
+    `currency` LowCardinality(String),
+    `revenue` SimpleAggregateFunction(sum, Decimal(38, 9))
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(day)
 PRIMARY KEY (organization_id, is_whole, age, app_id, cohort)
-ORDER BY (organization_id, is_whole, age, app_id, cohort, link_id, campaign, platform, country, day)
+ORDER BY (organization_id, is_whole, age, app_id, cohort, link_id, campaign, platform, country, day, currency)
 TTL addDays(day, 40) + toIntervalDay(730)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024;
 
 CREATE TABLE active_installs_compared
 (
     `organization_id` String,
-    `as_of` SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
+    `as_of` SimpleAggregateFunction(max, DateTime64(3, 'UTC')),
+    `revenue_as_of` SimpleAggregateFunction(max, DateTime64(3, 'UTC'))
 )
 ENGINE = AggregatingMergeTree
 ORDER BY organization_id

@@ -1,6 +1,6 @@
 /**
  * Keeps the table `active_installs` equal to the records: finds the days whose records changed since their cells were made, and corrects
- * these. Replays, repairs and erasures need nothing else: they change the numbers of records, or mark the days.
+ * these. Replays, repairs, late attributions and erasures need nothing else: they have batches of their own, or mark the days.
  */
 import { type Correction, correction, countsByDay, type DayCounts } from '#clickhouse/active-installs.ts';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
@@ -110,7 +110,8 @@ export class ActiveInstalls {
     for (const [organization_id, rows] of byOrganization) {
       if (!(await this.#correct(organization_id, rows))) return;
       await clickhouse.command(
-        'INSERT INTO active_installs_compared SELECT {organization_id:String}, fromUnixTimestamp64Milli({as_of:Int64})',
+        `INSERT INTO active_installs_compared (organization_id, as_of, revenue_as_of)
+         SELECT {organization_id:String}, fromUnixTimestamp64Milli({as_of:Int64}) AS instant, instant`,
         { organization_id, as_of: asOfMs },
         { async_insert: 0 },
       );
@@ -122,11 +123,10 @@ export class ActiveInstalls {
    * another process compares now.
    */
   async #correct(organization_id: string, rows: readonly DayCounts[]): Promise<boolean> {
-    const { activity, installs } = changedDays(rows, this.#runs);
-    const corrections: Correction[] = [
-      ...rangesOf(activity, recordsMax).map((range) => ({ what: 'activity' as const, organization_id, ...range })),
-      ...rangesOf(installs, recordsMax).map((range) => ({ what: 'installs' as const, organization_id, ...range })),
-    ];
+    const changed = changedDays(rows, this.#runs);
+    const corrections = (['activity', 'revenue', 'installs'] as const).flatMap((what) =>
+      rangesOf(changed[what], recordsMax).map((range): Correction => ({ what, organization_id, ...range })),
+    );
     for (const one of corrections) {
       if (this.#isStopped || !this.#options.isFirst()) return false;
       const { sql, params, settings } = correction(one);

@@ -4,26 +4,33 @@ import { changedDays, rangesOf } from './changed-days.ts';
 
 const june = Date.UTC(2026, 5, 1) / 86_400_000;
 
-/** Events and installs of days in sequence from 1 June, all of them counted already. */
-function counted(events: readonly number[], installs: readonly number[] = []): DayCounts[] {
-  const at = (day: number) => events[day] ?? 0;
+/** Events and installs of days in sequence from 1 June, all of them counted already. Every event has a batch of its own. */
+function counted(
+  events: readonly number[],
+  { installs = [], paid = [] }: { readonly installs?: readonly number[]; readonly paid?: readonly number[] } = {},
+): DayCounts[] {
+  const around = (of: readonly number[], day: number) => (of[day - 1] ?? 0) + (of[day] ?? 0) + (of[day + 1] ?? 0);
   return events.map((count, day) => ({
     organization_id: 'org',
     day: june + day,
     events: count,
+    paid: paid[day] ?? 0,
     installs: installs[day] ?? 0,
-    events_seen: at(day - 1) + count + at(day + 1),
+    events_stamp: 10 * count,
+    paid_stamp: 10 * (paid[day] ?? 0),
+    activity_seen: 10 * around(events, day),
+    revenue_seen: 10 * around(paid, day),
     installs_seen: installs[day] ?? 0,
   }));
 }
 
 const daysOf = (rows: readonly DayCounts[], recounted = 0) => {
-  const { activity, installs } = changedDays(rows, recounted);
-  return {
-    activity: [...activity.keys()].map((day) => day - june),
-    installs: [...installs.keys()].map((day) => day - june),
-  };
+  const { activity, revenue, installs } = changedDays(rows, recounted);
+  const of = (days: ReadonlyMap<number, unknown>) => [...days.keys()].map((day) => day - june);
+  return { activity: of(activity), revenue: of(revenue), installs: of(installs) };
 };
+const changedOn = (rows: readonly DayCounts[], day: number, changes: Partial<DayCounts>) =>
+  rows.map((row) => (row.day === june + day ? { ...row, ...changes } : row));
 
 test('without any change, one day is counted again each time', () => {
   const rows = counted([5, 5, 5]);
@@ -32,24 +39,36 @@ test('without any change, one day is counted again each time', () => {
 });
 
 test('a new event changes its day and the days next to it', () => {
-  const rows = counted([5, 5, 5, 5, 5]).map((row) => (row.day === june + 2 ? { ...row, events: 6 } : row));
-  expect(daysOf(rows).activity).toEqual([0, 1, 2, 3, 5]);
+  const rows = changedOn(counted([5, 5, 5, 5, 5]), 2, { events: 6, events_stamp: 60 });
+  expect(daysOf(rows)).toEqual({ activity: [0, 1, 2, 3, 5], revenue: [0], installs: [] });
+});
+
+test('an event with revenue changes activity and revenue', () => {
+  const rows = counted([5, 5, 5, 5, 5], { paid: [1, 1, 1, 1, 1] });
+  const changed = changedOn(rows, 2, { events: 6, events_stamp: 60, paid: 2, paid_stamp: 20 });
+  expect(daysOf(changed)).toEqual({ activity: [0, 1, 2, 3, 5], revenue: [0, 1, 2, 3, 5], installs: [] });
+});
+
+test('a batch that leaves the numbers as they were changes its day and the days next to it', () => {
+  const rows = counted([5, 5, 5, 5, 5], { paid: [1, 1, 1, 1, 1] });
+  const changed = changedOn(rows, 2, { events_stamp: 51, paid_stamp: 11 });
+  expect(daysOf(changed)).toEqual({ activity: [0, 1, 2, 3, 5], revenue: [0, 1, 2, 3, 5], installs: [] });
 });
 
 test('a new install changes its day and every later one with events', () => {
-  const rows = counted([5, 5, 5, 5], [1, 1, 1, 1]).map((row) => (row.day === june + 2 ? { ...row, installs: 2 } : row));
-  expect(daysOf(rows)).toEqual({ activity: [0, 2, 3, 4], installs: [2] });
+  const rows = changedOn(counted([5, 5, 5, 5], { installs: [1, 1, 1, 1], paid: [0, 0, 1, 0] }), 2, { installs: 2 });
+  expect(daysOf(rows)).toEqual({ activity: [0, 2, 3, 4], revenue: [0, 2, 3], installs: [2] });
 });
 
 test('days whose records were dropped are left as they are', () => {
-  const rows = counted([5, 5, 5, 5], [1, 1, 1, 1]).map((row) =>
-    row.day < june + 2 ? { ...row, events: 0, installs: 0 } : row,
+  const rows = counted([5, 5, 5, 5], { installs: [1, 1, 1, 1] }).map((row) =>
+    row.day < june + 2 ? { ...row, events: 0, events_stamp: 0, installs: 0 } : row,
   );
-  expect(daysOf(rows, 1)).toEqual({ activity: [2, 3, 4], installs: [] });
+  expect(daysOf(rows, 1)).toEqual({ activity: [2, 3, 4], revenue: [3], installs: [] });
 });
 
 test('ranges end with gaps, months and many records', () => {
-  const days = (list: number[]) => new Map(list.map((day) => [june + day, 10]));
+  const days = (list: number[]) => new Map(list.map((day) => [june + day, { records: 10, seen: 7 }]));
   const found = (list: number[], max = 1_000) =>
     rangesOf(days(list), max).map(({ from, to }) => [from - june, to - june]);
   expect(found([1, 2, 4])).toEqual([
@@ -64,5 +83,5 @@ test('ranges end with gaps, months and many records', () => {
     [1, 2],
     [3, 3],
   ]);
-  expect(rangesOf(days([1, 2]), 1_000)).toEqual([{ from: june + 1, to: june + 2, seen: [10, 10] }]);
+  expect(rangesOf(days([1, 2]), 1_000)).toEqual([{ from: june + 1, to: june + 2, seen: [7, 7] }]);
 });

@@ -1,13 +1,18 @@
-/** Which days of an organization must be counted again, from the numbers of records and of those that its cells were made of. */
+/** Which days of an organization must be counted again, from what the rollups say now and what they said when its cells were made. */
 import type { DayCounts } from '#clickhouse/active-installs.ts';
 import { DAY_MS } from '#common/durations.ts';
 
-/** Days since 1970, ascending. */
+/** Of a day: the records of which a statement makes its cells, and what the rollups say about them. */
+export interface ChangedDay {
+  readonly records: number;
+  readonly seen: number;
+}
+
+/** By days since 1970, ascending. */
 export interface ChangedDays {
-  /** Cells of events, with the number of events that each is made of. */
-  readonly activity: ReadonlyMap<number, number>;
-  /** Cells of installs, with the number of installs. */
-  readonly installs: ReadonlyMap<number, number>;
+  readonly activity: ReadonlyMap<number, ChangedDay>;
+  readonly revenue: ReadonlyMap<number, ChangedDay>;
+  readonly installs: ReadonlyMap<number, ChangedDay>;
 }
 
 /** Days in sequence within a month, as one statement corrects them. */
@@ -16,6 +21,12 @@ export interface DayRange {
   readonly to: number;
   readonly seen: readonly number[];
 }
+
+/** Cells that are made of the events of their day and of the days next to it. */
+const ofEvents = {
+  activity: { records: 'events', stamp: 'events_stamp', seen: 'activity_seen' },
+  revenue: { records: 'paid', stamp: 'paid_stamp', seen: 'revenue_seen' },
+} as const;
 
 /**
  * @param rows of one organization, ascending.
@@ -29,35 +40,44 @@ export function changedDays(rows: readonly DayCounts[], recounted: number): Chan
   // Records before the first day were dropped because of their age; what was made of them is dropped later.
   const known = rows.filter(({ day }) => day >= first);
   const installs = new Map(
-    known.filter((row) => row.installs !== row.installs_seen).map((row) => [row.day, row.installs]),
+    known
+      .filter((row) => row.installs !== row.installs_seen)
+      .map((row) => [row.day, { records: row.installs, seen: row.installs }]),
   );
   // A new install can have events on any later day.
   const [oldestInstall = Number.POSITIVE_INFINITY] = installs.keys();
-  const around = (day: number) => [day - 1, day, day + 1].reduce((sum, one) => sum + (of.get(one)?.events ?? 0), 0);
+  const around = (day: number, figure: keyof DayCounts) =>
+    [day - 1, day, day + 1].reduce((sum, one) => sum + Number(of.get(one)?.[figure] ?? 0), 0);
   const always = recorded[recounted % recorded.length];
-  const activity = new Map<number, number>();
-  const days = new Set(known.flatMap(({ day }) => [day - 1, day, day + 1]));
-  for (const day of [...days].filter((one) => one >= first && one <= last + 1).sort((a, b) => a - b)) {
-    const events = around(day);
-    const isNew = events !== (of.get(day)?.events_seen ?? 0) || (day >= oldestInstall && events > 0);
-    if (isNew || day === always) activity.set(day, events);
-  }
-  return { activity, installs };
+  const days = [...new Set(known.flatMap(({ day }) => [day - 1, day, day + 1]))]
+    .filter((one) => one >= first && one <= last + 1)
+    .sort((a, b) => a - b);
+  const changed = (what: keyof typeof ofEvents) => {
+    const { records, stamp, seen } = ofEvents[what];
+    const found = new Map<number, ChangedDay>();
+    for (const day of days) {
+      const one = { records: around(day, records), seen: around(day, stamp) };
+      const isNew = one.seen !== (of.get(day)?.[seen] ?? 0) || (day >= oldestInstall && one.records > 0);
+      if (isNew || day === always) found.set(day, one);
+    }
+    return found;
+  };
+  return { activity: changed('activity'), revenue: changed('revenue'), installs };
 }
 
 /** @param recordsMax of a range, unless one day alone has more. */
-export function rangesOf(days: ReadonlyMap<number, number>, recordsMax: number): DayRange[] {
+export function rangesOf(days: ReadonlyMap<number, ChangedDay>, recordsMax: number): DayRange[] {
   const ranges: { from: number; to: number; seen: number[] }[] = [];
-  let records = 0;
-  for (const [day, seen] of days) {
+  let sum = 0;
+  for (const [day, { records, seen }] of days) {
     const last = ranges.at(-1);
-    records += seen;
-    if (last?.to === day - 1 && monthOf(day) === monthOf(last.to) && records <= recordsMax) {
+    sum += records;
+    if (last?.to === day - 1 && monthOf(day) === monthOf(last.to) && sum <= recordsMax) {
       last.to = day;
       last.seen.push(seen);
     } else {
       ranges.push({ from: day, to: day, seen: [seen] });
-      records = seen;
+      sum = records;
     }
   }
   return ranges;

@@ -1,5 +1,5 @@
 /**
- * Where cohorts are read from: the records of organizations, or, where ingest keeps them, cells with the numbers of active installs.
+ * Where cohorts are read from: the records of organizations, or, where ingest keeps them, cells with the numbers of active installs and their revenue.
  * Both give the same figures; those of cells are up to fifteen minutes older, and `as_of` says so.
  */
 import { cohortMs } from '#clickhouse/active-installs.ts';
@@ -10,6 +10,7 @@ import {
   largestGroupsOfCells,
   observedUpTo,
   retainedInCells,
+  revenueInCells,
   sizesOfCells,
 } from '#clickhouse/queries/active-installs.ts';
 import {
@@ -20,10 +21,13 @@ import {
   largestGroups,
   type RetainedRow,
   type ReturnOptions,
+  type RevenueRow,
   retained,
+  revenueByAge,
   type SizeRow,
 } from '#clickhouse/queries/cohorts.ts';
 import type { FilterColumn, Scope } from '#clickhouse/queries/scope.ts';
+import { addDecimals } from '#common/decimal.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import type { QueryRunner } from './ask.ts';
 import type { AnalyticsQuestion } from './question.ts';
@@ -52,23 +56,30 @@ export const fromRecords: SourceOf = async ({ scope, queries }) => {
   return { sources: [{ kind: 'records', scope }], asOfMs, observedMs: asOfMs };
 };
 
-export const fromCellsIfPossible: SourceOf = async (asked, cohorts) => {
-  const { scope, queries } = asked;
-  if (!haveCells(scope, cohorts)) return fromRecords(asked, cohorts);
-  const asOfMs = await queries.asOf();
-  const compared = await queries.rows<ComparedRow>(comparedOrganizations(scope));
-  if (compared instanceof Rejection) return compared;
-  if (compared.length === 0) return { sources: [{ kind: 'records', scope }], asOfMs, observedMs: asOfMs };
-  const withCells = compared.map(({ organization_id }) => organization_id);
-  const others = scope.organization_ids.filter((id) => !withCells.includes(id));
-  const upTo = observedUpTo(Math.min(asOfMs, ...compared.map(({ as_of }) => as_of)));
-  // A range that has not ended ends with a whole cell.
-  const end_ms = scope.end_ms > upTo ? Math.ceil(scope.end_ms / cohortMs) * cohortMs : scope.end_ms;
-  if (end_ms % cohortMs !== 0) return fromRecords(asked, cohorts);
-  const sources: CohortSource[] = [{ kind: 'cells', scope: { ...scope, end_ms, organization_ids: withCells } }];
-  if (others.length > 0) sources.push({ kind: 'records', scope: { ...scope, organization_ids: others } });
-  return { sources, asOfMs: upTo, observedMs: upTo - 1 };
-};
+/** Cells that answer about the activity of installs, or also about their revenue, which may have been compared later. */
+const fromCells =
+  (comparedAt: (row: ComparedRow) => number): SourceOf =>
+  async (asked, cohorts) => {
+    const { scope, queries } = asked;
+    if (!haveCells(scope, cohorts)) return fromRecords(asked, cohorts);
+    const asOfMs = await queries.asOf();
+    const rows = await queries.rows<ComparedRow>(comparedOrganizations(scope));
+    if (rows instanceof Rejection) return rows;
+    const compared = rows.filter((row) => comparedAt(row) > 0);
+    if (compared.length === 0) return { sources: [{ kind: 'records', scope }], asOfMs, observedMs: asOfMs };
+    const withCells = compared.map(({ organization_id }) => organization_id);
+    const others = scope.organization_ids.filter((id) => !withCells.includes(id));
+    const upTo = observedUpTo(Math.min(asOfMs, ...compared.map(comparedAt)));
+    // A range that has not ended ends with a whole cell.
+    const end_ms = scope.end_ms > upTo ? Math.ceil(scope.end_ms / cohortMs) * cohortMs : scope.end_ms;
+    if (end_ms % cohortMs !== 0) return fromRecords(asked, cohorts);
+    const sources: CohortSource[] = [{ kind: 'cells', scope: { ...scope, end_ms, organization_ids: withCells } }];
+    if (others.length > 0) sources.push({ kind: 'records', scope: { ...scope, organization_ids: others } });
+    return { sources, asOfMs: upTo, observedMs: upTo - 1 };
+  };
+
+export const fromCellsIfPossible = fromCells(({ as_of }) => as_of);
+export const fromRevenueCellsIfPossible = fromCells(({ revenue_as_of }) => revenue_as_of);
 
 export async function sizesOf(
   { queries }: AnalyticsQuestion,
@@ -99,6 +110,22 @@ export async function retainedOf(
   return combined(rows, (a, b) => ({ ...a, retained: sums(a.retained, b.retained) }));
 }
 
+export async function revenueOf(
+  { queries }: AnalyticsQuestion,
+  cohorts: Cohorts,
+  sources: readonly CohortSource[],
+): Promise<RevenueRow[] | Rejection> {
+  const rows = await queries.together<RevenueRow>(
+    sources.map(({ kind, scope }) => (kind === 'cells' ? revenueInCells : revenueByAge)(scope, cohorts)),
+  );
+  if (rows instanceof Rejection) return rows;
+  return combined(
+    rows,
+    (a, b) => ({ ...a, revenue: a.revenue.map((sum, at) => addDecimals(sum, b.revenue[at] ?? '0')) }),
+    ({ currency }) => currency,
+  );
+}
+
 /** Of two sources, all groups are needed to find the largest. */
 const allGroupsMax = 100_000;
 
@@ -122,10 +149,14 @@ export async function largestGroupsOf(
 
 const sums = (a: readonly number[], b: readonly number[]) => a.map((one, at) => one + (b[at] ?? 0));
 
-function combined<Row extends CohortRow>(rows: readonly Row[], add: (a: Row, b: Row) => Row): Row[] {
+function combined<Row extends CohortRow>(
+  rows: readonly Row[],
+  add: (a: Row, b: Row) => Row,
+  kindOf: (row: Row) => string = () => '',
+): Row[] {
   const byCohort = new Map<string, Row>();
   for (const row of rows) {
-    const key = `${row.slot}\0${row.grp}`;
+    const key = `${row.slot}\0${row.grp}\0${kindOf(row)}`;
     const before = byCohort.get(key);
     byCohort.set(key, before ? add(before, row) : row);
   }

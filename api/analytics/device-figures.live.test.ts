@@ -97,9 +97,10 @@ interface LtvAnswer {
   }[];
 }
 
-async function compareLtv(tenant: Tenant, plain: PlainDevices, one: LtvCase): Promise<void> {
+async function compareLtv(tenant: Tenant, plain: PlainDevices, one: LtvCase, asOfMs = stage.asOfMs): Promise<void> {
   const days = [0, 1, 7, 30];
   const { body, within } = await answerTo(tenant, '/analytics/ltv', { ...one, days: days.join(',') });
+  expect(body.as_of).toBe(isoTime(asOfMs));
   const data: LtvAnswer[] = body.data;
   const shown = new Set(data.filter((row) => !row.is_rest).map((row) => row.group ?? ''));
   const cells = plain.revenue(one, within, days, shown);
@@ -263,6 +264,7 @@ test('all of them are exact over a million records', { tags: ['slow'], timeout: 
   const fromCells = new PlainDevices(many.records, quarterMs - 1);
   for (const one of retentionCases.filter(({ mode, return_event }) => mode === 'on_day' && !return_event))
     await compareRetention(tenant, fromCells, one, quarterMs);
+  for (const one of ltvCases) await compareLtv(tenant, fromCells, one, quarterMs);
 });
 
 test('cohorts have the ten largest groups, and all others as other', async () => {

@@ -1,11 +1,12 @@
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
-import { type RevenueRow, revenueByAge, type SizeRow } from '#clickhouse/queries/cohorts.ts';
+import type { RevenueRow, SizeRow } from '#clickhouse/queries/cohorts.ts';
 import { isoTime } from '#common/clock.ts';
 import { divided } from '#common/decimal.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { costOf, costsOf, returnOn, sizesOfCosts } from './campaign-costs.ts';
+import { fromRevenueCellsIfPossible, revenueOf } from './cohort-sources.ts';
 import { cohortFields, cohortQuery, cohortsOf, dayFields, planCohorts } from './cohorts.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { conversionField, conversionSchema, currencyQuery } from './exchange-rates.ts';
@@ -94,10 +95,10 @@ export const ltv = route({
   async handle(deps, { caller, query }) {
     const question = await readQuestion(deps, caller, query);
     if (question instanceof Rejection) return question;
-    const plan = await planCohorts(deps, question, query, { daysDefault });
+    const plan = await planCohorts(deps, question, query, { daysDefault, sourcesOf: fromRevenueCellsIfPossible });
     if (plan instanceof Rejection) return plan;
     const { asked, cohorts } = plan;
-    const rows = await asked.queries.rows<RevenueRow>(revenueByAge(asked.scope, cohorts));
+    const rows = await revenueOf(asked, cohorts, plan.sources);
     if (rows instanceof Rejection) return rows;
     const costs = await costsOf(asked, cohorts);
     const show = asked.conversion?.convert ?? ((amounts: readonly Amount[]) => amounts);

@@ -116,9 +116,15 @@ function eventsOf(
 
 const rowsPerInsert = 20_000;
 
-export async function storeDeviceRecords(client: ClickHouse, records: DeviceRecords, batch: string): Promise<void> {
+/** @param batch a name; its number must be above those of earlier batches, as ingest numbers them. */
+export async function storeDeviceRecords(
+  client: ClickHouse,
+  records: DeviceRecords,
+  batch: string,
+  batch_no = 1,
+): Promise<void> {
   const { organization_id } = records;
-  const common = { organization_id, batch_id: batch, producer_id: batch };
+  const common = { organization_id, batch_id: batch, batch_no, producer_id: batch };
   await store(client, 'clicks', records.clicks.length, batch, (at) => {
     const { time, ...click } = records.clicks[at] as DeviceClick;
     return [{ ...common, ...click, time: textOf(time), frame_no: 1 + Math.floor(at / 50), idx: at % 50 }];

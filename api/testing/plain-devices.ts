@@ -13,7 +13,9 @@ export interface RetentionCase {
 
 export interface LtvCase {
   readonly cohort: string;
-  readonly group_by?: 'country' | 'campaign';
+  readonly group_by?: 'country' | 'campaign' | 'link_id';
+  /** The only country. */
+  readonly filter?: string;
 }
 
 export interface FunnelCase {
@@ -86,9 +88,15 @@ export class PlainDevices {
   }
 
   /** Amounts in thousandths by currency, by the beginning of the cohort, the group and the day. */
-  revenue({ cohort, group_by }: LtvCase, [start, end]: Range, days: readonly number[], shown: ReadonlySet<string>) {
+  revenue(
+    { cohort, group_by, filter }: LtvCase,
+    [start, end]: Range,
+    days: readonly number[],
+    shown: ReadonlySet<string>,
+  ) {
     const cells = new Map<string, Map<string, number>>();
     for (const install of this.#installs(start, end)) {
+      if (filter !== undefined && install.country !== filter) continue;
       const own = group_by ? install[group_by] : '';
       const value = !group_by || shown.has(own) ? own : 'other';
       for (const { age, currency, amount } of this.#eventsOf(install)) {

@@ -1,24 +1,26 @@
 /**
- * Retention of 52 weeks of one large tenant: `tsx bench/micro/retention-cost.ts [events] [repeats] [recorded events]`. Ten events for
- * each install, at most 60 days after it. The recorded events are stored as records, and cells are made of them as ingest does it.
- * Then the cells of all events are made directly, and asked.
+ * Retention and revenue by age of 52 weeks of one large tenant: `tsx bench/micro/retention-cost.ts [events] [repeats] [recorded events]`.
+ * Ten events for each install, at most 60 days after it, one of them with revenue in one of two currencies. The recorded events are
+ * stored as records, and cells are made of them as ingest does it. Then the cells of all events are made directly, and asked.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readLimits } from '#api/parts.ts';
+import { ages } from '#clickhouse/active-installs.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import {
   comparedOrganizations,
   largestGroupsOfCells,
   retainedInCells,
+  revenueInCells,
   sizesOfCells,
 } from '#clickhouse/queries/active-installs.ts';
-import { type Cohorts, retained } from '#clickhouse/queries/cohorts.ts';
+import { type Cohorts, retained, revenueByAge } from '#clickhouse/queries/cohorts.ts';
 import type { Question, Scope } from '#clickhouse/queries/scope.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
-import { systemTime } from '#common/time.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { ActiveInstalls } from '#ingest/active-installs.ts';
 
@@ -27,6 +29,7 @@ const eventsPerInstall = 10;
 const installsPerInsert = 100_000;
 const rowsPerInsert = 5_000_000;
 const quarterMs = HOUR_MS / 4;
+const ageMax = 60;
 const startMs = Date.UTC(2025, 0, 1);
 const yearMs = 364 * DAY_MS;
 const organization = 'org_01jgfjjw000000000000000000';
@@ -37,10 +40,21 @@ const hash = (salt: number, what: string) => `(cityHash64(${salt}, ${what}) / 18
 const at = (ms: string) => `fromUnixTimestamp64Milli(toInt64(${ms}))`;
 const installed = (no: string, count: number) =>
   `toInt64(${startMs} + ${no} * ${yearMs / (count / eventsPerInstall)} + ${hash(1, no)} * ${HOUR_MS})`;
-const after = (event: string) => `toInt64(pow(${hash(3, event)}, 3) * ${60 * DAY_MS})`;
+const after = (event: string) => `toInt64(pow(${hash(3, event)}, 3) * ${ageMax * DAY_MS})`;
+/** The share of the events that have an age. */
+const shareAt = (age: number) => ((age + 1) / ageMax) ** (1 / 3) - (age / ageMax) ** (1 / 3);
+const currencies = ['EUR', 'USD'] as const;
+const currencyOf = (no: string) => `['EUR', 'EUR', 'USD'][1 + ${no} % 3]`;
+const amount = 1.5;
 const name = (no: string) => `'i' || toString(${no}) || '-3f9a6b2c81d7' AS install_id`;
 const fields = (no: string) =>
   `'lnk_' || toString(cityHash64(6, ${no}) % 5000) AS link_id, ['DE', 'FR', 'US', 'GB', 'IN', 'BR'][1 + ${no} % 6] AS country, 'campaign ' || toString(cityHash64(6, ${no}) % 30) AS campaign, ['ios', 'android'][1 + ${no} % 2] AS platform`;
+
+const installCount = eventCount / eventsPerInstall;
+const quarters = yearMs / quarterMs;
+const whole = `'' AS link_id, '' AS campaign, '' AS platform, '' AS country, true AS is_whole`;
+const begun = (quarter: string) => `toDateTime(${startMs / 1000} + ${quarter} * ${quarterMs / 1000}, 'UTC') AS cohort`;
+const begunOf = (no: string) => begun(`intDiv(${no} * ${quarters}, ${installCount})`);
 
 const scope: Scope = {
   organization_ids: [organization],
@@ -51,6 +65,7 @@ const scope: Scope = {
 };
 const slots_ms = Array.from({ length: 52 }, (_, week) => startMs + week * 7 * DAY_MS);
 const weekly: Cohorts = { slots_ms, days: [1, 3, 7, 14, 30], observed_ms: startMs + yearMs + 90 * DAY_MS - 1 };
+const revenueWeekly: Cohorts = { ...weekly, days: [0, 1, 3, 7, 14, 30, 60, 90] };
 
 const folder = mkdtempSync(join(tmpdir(), 'retention-cost-'));
 const server = await startClickHouse({ dataDir: folder });
@@ -60,7 +75,12 @@ try {
   await migrateClickHouse(client, { retentionDays: 3_650 });
   await compareRecords();
   await client.command('TRUNCATE TABLE active_installs');
+  const begunMs = performance.now();
   await makeCells();
+  await rowsOf('active_installs');
+  await makeRevenue();
+  await mergesEnded();
+  console.log(`cells made and merged in ${((performance.now() - begunMs) / 1000).toFixed(0)} s`);
   await rowsOf('active_installs');
   await ask('size of the cohorts', [sizesOfCells(scope, weekly)]);
   await ask('the whole answer', [
@@ -77,6 +97,18 @@ try {
     largestGroupsOfCells(scope, 'campaign', 11),
     sizesOfCells(scope, byCampaign),
     retainedInCells(scope, byCampaign),
+  ]);
+  await ask('revenue: the whole answer', [
+    comparedOrganizations(scope),
+    sizesOfCells(scope, revenueWeekly),
+    revenueInCells(scope, revenueWeekly),
+  ]);
+  await ask('revenue: one country', [sizesOfCells(inGermany, revenueWeekly), revenueInCells(inGermany, revenueWeekly)]);
+  const revenueByCampaign: Cohorts = { ...revenueWeekly, groupBy: 'campaign' };
+  await ask('revenue: by campaign', [
+    largestGroupsOfCells(scope, 'campaign', 11),
+    sizesOfCells(scope, revenueByCampaign),
+    revenueInCells(scope, revenueByCampaign),
   ]);
 } finally {
   await Promise.all([client.close(), reader.close()]);
@@ -103,7 +135,9 @@ async function compareRecords(): Promise<void> {
   const records = retained(scope, weekly, { isUnbounded: false, events: [] });
   const fromRecords = await ask('from records', [records], 5);
   const fromCells = await ask('from cells', [retainedInCells(scope, weekly)]);
-  console.log(`the same figures: ${fromRecords === fromCells}`);
+  const revenue = await ask('revenue from records', [revenueByAge(scope, revenueWeekly)], 5);
+  const revenueOfCells = await ask('revenue from cells', [revenueInCells(scope, revenueWeekly)]);
+  console.log(`the same figures: ${fromRecords === fromCells} ${revenue === revenueOfCells}`);
 }
 
 async function store(from: number, to: number): Promise<void> {
@@ -123,7 +157,7 @@ async function store(from: number, to: number): Promise<void> {
     await insert(
       'events',
       count * eventsPerInstall,
-      `'e' || toString(${event}) AS event_id, 'opened' AS name, ${name(install)}, ${at(`${installed(install, recordCount)} + ${after(event)}`)} AS time, ${fields(install)}`,
+      `'e' || toString(${event}) AS event_id, 'opened' AS name, ${name(install)}, ${at(`${installed(install, recordCount)} + ${after(event)}`)} AS time, ${fields(install)}, if(${event} % ${eventsPerInstall} = 0, toDecimal128(${amount}, 9), NULL) AS revenue_amount, if(${event} % ${eventsPerInstall} = 0, ${currencyOf(install)}, '') AS revenue_currency`,
     );
     await insert(
       'installs',
@@ -131,45 +165,66 @@ async function store(from: number, to: number): Promise<void> {
       `${name(no)}, ${at(installed(no, recordCount))} AS time, 'install' AS trigger, ${fields(no)}`,
     );
   }
-  for (const [kind, rows] of [
-    ['events', 'toUInt64(sum(sign))'],
-    ['installs', 'count()'],
+  for (const [kind, rows, more] of [
+    ['events', 'toUInt64(sum(sign))', ', revenue_currency'],
+    ['installs', 'count()', ''],
   ])
     await client.command(
-      `INSERT INTO ${kind}_by_dimension (organization_id, app_id, dimension, bucket, rows) SELECT '${organization}', '${app}', 'day', toDateTime(toDate(time)) AS bucket, ${rows} FROM ${kind} GROUP BY bucket`,
+      `INSERT INTO ${kind}_by_dimension (organization_id, app_id, dimension, bucket, rows${more}) SELECT '${organization}', '${app}', 'day', toDateTime(toDate(time)) AS bucket, ${rows}${more} FROM ${kind} GROUP BY bucket${more}`,
       {},
       settings,
     );
 }
 
+function insertCells(columns: string, rows: string): Promise<void> {
+  const names = [...columns.matchAll(/ AS (\w+)(?=,|$)/g)].map(([, found]) => found).filter((one) => one !== 'no');
+  return client.command(
+    `INSERT INTO active_installs (organization_id, app_id, day, ${names.join(', ')})
+     SELECT '${organization}', '${app}', toDate(cohort) + greatest(age % ${ages.revenue}, 0), ${names.join(', ')} FROM (SELECT ${columns} FROM ${rows})`,
+    {},
+    settings,
+  );
+}
+
 /** What corrections would store. Of single links, only the ages that are asked: no query reads the others. */
 async function makeCells(): Promise<void> {
-  const installs = eventCount / eventsPerInstall;
-  const quarters = yearMs / quarterMs;
-  const whole = `'' AS link_id, '' AS campaign, '' AS platform, '' AS country, true AS is_whole`;
-  const begun = (quarter: string) =>
-    `toDateTime(${startMs / 1000} + ${quarter} * ${quarterMs / 1000}, 'UTC') AS cohort`;
-  const insert = (columns: string, rows: string) =>
-    client.command(
-      `INSERT INTO active_installs (organization_id, app_id, age, link_id, campaign, platform, country, is_whole, cohort, day, installs)
-       SELECT '${organization}', '${app}', age, link_id, campaign, platform, country, is_whole, cohort, toDate(cohort) + greatest(age, 0), installs
-       FROM (SELECT ${columns} FROM ${rows})`,
-      {},
-      settings,
-    );
-  for (let age = -1; age < 60; age++) {
+  for (let age = -1; age < ageMax; age++) {
     // The share of installs with an event at that age.
-    const share = age < 0 ? 1 : 1 - (1 - (((age + 1) / 60) ** (1 / 3) - (age / 60) ** (1 / 3))) ** eventsPerInstall;
-    await insert(
-      `toInt16(${age}) AS age, ${whole}, ${begun('number')}, toInt64(round(${share * (installs / quarters)})) AS installs`,
+    const share = age < 0 ? 1 : 1 - (1 - shareAt(age)) ** eventsPerInstall;
+    await insertCells(
+      `toInt16(${age}) AS age, ${whole}, ${begun('number')}, toInt64(round(${share * (installCount / quarters)})) AS installs`,
       `numbers(${quarters})`,
     );
     if (age >= 0 && !weekly.days.includes(age)) continue;
-    for (let first = 0; first < installs; first += rowsPerInsert)
-      await insert(
-        `number + ${first} AS no, toInt16(${age}) AS age, ${fields('no')}, false AS is_whole, ${begun(`intDiv(no * ${quarters}, ${installs})`)}, 1 AS installs`,
-        `numbers(${Math.min(rowsPerInsert, installs - first)}) WHERE ${hash(age + 10, `number + ${first}`)} < ${share}`,
+    for (let first = 0; first < installCount; first += rowsPerInsert)
+      await insertCells(
+        `number + ${first} AS no, toInt16(${age}) AS age, ${fields('no')}, false AS is_whole, ${begunOf('no')}, 1 AS installs`,
+        `numbers(${Math.min(rowsPerInsert, installCount - first)}) WHERE ${hash(age + 10, `number + ${first}`)} < ${share}`,
       );
+  }
+}
+
+/** One payment of each install. Every quarter of an hour has revenue of each age in each currency, which is the most there can be. */
+async function makeRevenue(): Promise<void> {
+  for (let age = 0; age < ageMax; age++)
+    for (const currency of currencies)
+      await insertCells(
+        `toInt16(${ages.revenue + age}) AS age, ${whole}, ${begun('number')}, '${currency}' AS currency, toDecimal128(${(amount * shareAt(age) * installCount) / quarters / currencies.length}, 9) AS revenue`,
+        `numbers(${quarters})`,
+      );
+  for (let first = 0; first < installCount; first += rowsPerInsert)
+    await insertCells(
+      `number + ${first} AS no, toInt16(${ages.revenue} + floor(pow(${hash(3, 'no')}, 3) * ${ageMax})) AS age, ${fields('no')}, false AS is_whole, ${begunOf('no')}, ${currencyOf('no')} AS currency, toDecimal128(${amount}, 9) AS revenue`,
+      `numbers(${Math.min(rowsPerInsert, installCount - first)})`,
+    );
+}
+
+/** Merges that follow inserts would count as the cost of an answer. */
+async function mergesEnded(): Promise<void> {
+  for (let quiet = 0; quiet < 3; ) {
+    await sleep(systemTime, 1_000);
+    const [found] = await client.query<{ n: number }>('SELECT count() AS n FROM system.merges');
+    quiet = found?.n === 0 ? quiet + 1 : 0;
   }
 }
 

@@ -1,4 +1,4 @@
-/** Retention from the table `active_installs`, with the same figures as `cohorts.ts` gives from the records. */
+/** Retention and revenue by age from the table `active_installs`, with the same figures as `cohorts.ts` gives from the records. */
 import { ages, cellColumns, cohortMs } from '#clickhouse/active-installs.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Cohorts } from './cohorts.ts';
@@ -18,7 +18,8 @@ const columns: readonly FilterColumn[] = [...cellColumns, 'tag'];
 /** The organizations that have cells, and up to when. Rows: ComparedRow. */
 export function comparedOrganizations(scope: Scope): Question {
   return {
-    sql: `SELECT organization_id, toUnixTimestamp64Milli(max(as_of)) AS as_of FROM active_installs_compared
+    sql: `SELECT organization_id, toUnixTimestamp64Milli(max(as_of)) AS as_of, toUnixTimestamp64Milli(max(revenue_as_of)) AS revenue_as_of
+FROM active_installs_compared
 WHERE organization_id IN {organization_ids:Array(String)} GROUP BY organization_id`,
     params: { organization_ids: [...scope.organization_ids] },
   };
@@ -27,6 +28,8 @@ WHERE organization_id IN {organization_ids:Array(String)} GROUP BY organization_
 export interface ComparedRow {
   readonly organization_id: string;
   readonly as_of: number;
+  /** 0 if its revenue was never compared. */
+  readonly revenue_as_of: number;
 }
 
 /** Whether cells can answer it, apart from the end of the range: they know neither smaller parts of time nor other fields. */
@@ -41,12 +44,17 @@ export function observedUpTo(asOfMs: number): number {
   return Math.floor(asOfMs / cohortMs) * cohortMs;
 }
 
-/** The cells of the scope: `begun` (seconds), `age`, `grp` and `installs`. */
-function cellsOf(scope: Scope, { groupBy, top }: Pick<Cohorts, 'groupBy' | 'top'>, ofAges: string): string {
+/** The cells of the scope: `begun` (seconds), `age`, `grp` and the figure. */
+function cellsOf(
+  scope: Scope,
+  { groupBy, top }: Pick<Cohorts, 'groupBy' | 'top'>,
+  ofAges: string,
+  figure = 'installs',
+): string {
   const fields = [...filteredColumns(scope), ...(groupBy ? [groupBy] : [])];
   const group = groupBy ? groupOf('installs', groupBy) : "''";
   const kept = top ? `if(has({top:Array(String)}, ${group}), ${group}, '\\0')` : group;
-  return `SELECT toInt64(toUnixTimestamp(cohort)) AS begun, age, ${kept} AS grp, installs FROM active_installs
+  return `SELECT toInt64(toUnixTimestamp(cohort)) AS begun, age, ${kept} AS grp, ${figure} FROM active_installs
 WHERE ${tenantCondition(scope, 'installs')} AND is_whole = ${fields.every((column) => column === 'app_id')} AND ${ofAges}
 AND cohort >= toDateTime({start_s:UInt32}, 'UTC') AND cohort < toDateTime({end_s:UInt32}, 'UTC')`;
 }
@@ -85,6 +93,24 @@ FROM (SELECT ${slot} AS begins, grp, age, sum(installs) AS n FROM (${cellsOf(sco
   WHERE begun < transform(toInt64(age), {days:Array(Int64)}, {limits:Array(Int64)}, 0) GROUP BY begins, grp, age)
 GROUP BY slot, grp`,
     params: paramsOf(scope, cohorts),
+  };
+}
+
+/** Rows: RevenueRow. */
+export function revenueInCells(scope: Scope, cohorts: Cohorts): Question {
+  // First, ages are added up that count for the same days: those above one asked day and up to the next.
+  const cells = cellsOf(scope, cohorts, `age BETWEEN ${ages.revenue} AND {age_max:Int64}`, 'currency, revenue');
+  return {
+    sql: `SELECT begins * 1000 AS slot, grp, currency, arrayMap(sum -> toString(sum), sumForEach(
+  arrayMap((day, limit) -> if(first <= day AND bound < limit, amount, toDecimal128(0, 9)), {days:Array(Int64)}, {limits:Array(Int64)}))) AS revenue
+FROM (SELECT ${slot} AS begins, roundDown(begun, {bounds:Array(Int64)}) AS bound, roundDown(age - ${ages.revenue}, {firsts:Array(Int64)}) AS first,
+  grp, currency, sum(cells.revenue) AS amount FROM (${cells}) AS cells GROUP BY begins, bound, first, grp, currency)
+GROUP BY slot, grp, currency`,
+    params: {
+      ...paramsOf(scope, cohorts),
+      age_max: ages.revenue + Math.max(...cohorts.days),
+      firsts: [0, ...cohorts.days.map((day) => day + 1)],
+    },
   };
 }
 
