@@ -42,7 +42,7 @@ export class ImportRun {
   readonly #worker: string;
   readonly #stopping: Stopping;
   row: ImportRow;
-  /** Of the whole import, about. */
+  /** Of an import that takes turns, with those of its turns before. */
   #chunks: number;
   readonly #chunksBefore: number;
 
@@ -51,7 +51,7 @@ export class ImportRun {
     this.#worker = worker;
     this.#stopping = stopping;
     this.row = row;
-    this.#chunks = Math.floor(row.rows_read / chunkRowsOf(row.options));
+    this.#chunks = stopping.chunksMax === null ? 0 : Math.floor(row.rows_read / chunkRowsOf(row.options));
     this.#chunksBefore = this.#chunks;
   }
 
