@@ -23,7 +23,7 @@ import type { ReadQuery } from './click-query.ts';
 import type { Attempt, ClaimedMessage, MessageStore } from './message-store.ts';
 import { payloadOf } from './payload.ts';
 import { postbackRequest } from './postback-request.ts';
-import { failingMsMax, retryDelayMs } from './schedule.ts';
+import { retryDelayMs } from './schedule.ts';
 import { signedHeaders } from './signature.ts';
 import type { ReadClicks } from './stored-clicks.ts';
 
@@ -169,17 +169,10 @@ export class Deliveries {
     const isGone = attempt.httpStatus === 410;
     const retryAfter = outcome.kind === 'answered' ? (outcome.headers['retry-after'] ?? '') : '';
     const delay = isGone ? null : retryDelayMs(attempt.message.tries + 1, retryAfter, nowMs);
-    const failingSince = await store.failed(attempt, nowMs, delay === null ? null : nowMs + delay);
-    if (isGone) await this.#disable(attempt.message, 'gone', nowMs);
-    else if (failingSince !== undefined && nowMs - failingSince >= failingMsMax) {
-      await this.#disable(attempt.message, 'failing', nowMs);
-    }
-  }
-
-  async #disable({ endpoint_id }: ClaimedMessage, reason: 'gone' | 'failing', nowMs: number): Promise<void> {
-    if (!(await this.#parts.store.disable(endpoint_id, reason, nowMs))) return;
+    const reason = await store.failed(attempt, nowMs, delay === null ? null : nowMs + delay);
+    if (reason === undefined) return;
     this.disabled++;
-    this.#parts.log.info({ endpoint_id, reason }, 'a webhook endpoint is disabled');
+    this.#parts.log.info({ endpoint_id: attempt.message.endpoint_id, reason }, 'a webhook endpoint is disabled');
   }
 
   #note(isAvailable: boolean, err?: unknown): void {

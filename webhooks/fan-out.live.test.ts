@@ -9,6 +9,7 @@ import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { queriesIn } from './click-query.ts';
 import { FanOut } from './fan-out.ts';
 import { clicksIn } from './stored-clicks.ts';
+import { batchTimeMs, commitBatch, storeRows } from './testing/stored-batches.ts';
 import { type EndpointForTest, type WebhooksStage, webhooksStage } from './testing/webhooks-stage.ts';
 
 let stage: WebhooksStage;
@@ -19,7 +20,6 @@ let receiver: Receiver;
 let errors: unknown[];
 let batchNo = 0;
 const url = 'https://hooks.example.com/';
-const timeMs = Date.parse('2026-11-20T10:00:00Z');
 
 beforeAll(async () => {
   [stage, database, receiver] = await Promise.all([webhooksStage(), clickhouseForTest(), receiverForTest()]);
@@ -44,31 +44,9 @@ const fanOut = (reads = clickhouse) =>
     log: { warn: () => undefined, info: () => undefined, error: (fields: unknown) => void errors.push(fields) },
   });
 
-/** Rows of a batch, as ingest stores them, each a record of its own. */
-async function store(table: string, rows: readonly object[], batch_no: number, log_partition = 3): Promise<void> {
-  const place = { time: '2026-11-20 10:00:00.000', log_partition, batch_no, producer_id: 'p1', frame_no: batch_no };
-  const lines = rows.map((row, idx) => JSON.stringify({ ...place, idx, ...row })).join('\n');
-  const names = Object.keys({ ...place, idx: 0, ...Object.assign({}, ...rows) });
-  const insertion = { token: `${table} ${log_partition} ${batch_no}`, format: 'JSONEachRow', columns: names } as const;
-  expect(await clickhouse.insert(table, Buffer.from(lines), insertion)).toMatchObject({ kind: 'written' });
-}
-
-/** As ingest does: begun, stored, and deleted with its marks. */
-async function commit(batch_no: number, ...tables: string[]): Promise<void> {
-  await commitIn(3, batch_no, tables);
-}
-
-async function commitIn(partition: number, batch_no: number, tables: readonly string[]): Promise<void> {
-  const parts = tables.map((table) => ({ table, partition: '202611', rows: 1, time_from: timeMs, time_to: timeMs }));
-  await stage.db.execute(
-    'INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time) VALUES ($4, $1, 1, $2, $3, 1)',
-    [batch_no, '[]', JSON.stringify(parts), partition],
-  );
-  await stage.db.execute('DELETE FROM ingest.batch WHERE partition = $2 AND batch_no = ANY ($1)', [
-    [batch_no],
-    partition,
-  ]);
-}
+const store = (table: string, rows: readonly object[], no: number, partition?: number) =>
+  storeRows(clickhouse, table, rows, no, partition);
+const commit = (no: number, ...tables: string[]) => commitBatch(stage.db, tables, no);
 
 async function owed(endpoint: EndpointForTest): Promise<{ id: string; type: string; data: Record<string, unknown> }[]> {
   return stage.db.query(
@@ -180,7 +158,7 @@ test('records at the same place of two partitions of the log are owed each', asy
       no,
       partition,
     );
-    await commitIn(partition, no, ['installs']);
+    await commitBatch(stage.db, ['installs'], no, partition);
   }
   expect(await fanOut().pass()).toBe(2);
   const ids = (await owed(endpoint)).map(({ data }) => data['install_id']);
@@ -318,7 +296,7 @@ test('a postback is sent once for each event of its names and campaigns, filled 
   const webhook = await stage.endpoint(url, { organizationId, events, eventNames });
   const foreign = await stage.endpoint(template, { events, eventNames, postback: { method: 'GET' } });
   const no = ++batchNo;
-  const click_id = newId('clk', timeMs);
+  const click_id = newId('clk', batchTimeMs);
   const at = { organization_id: organizationId, app_id: 'app_1', name: 'purchase', campaign: 'summer & sale' };
   await store('clicks', [{ organization_id: organizationId, app_id: 'app_1', click_id, query: 'gclid=a%2Fb&x=1' }], no);
   await store(
@@ -350,12 +328,12 @@ test('a postback is sent once for each event of its names and campaigns, filled 
 
 test('of a click that is not known, or of another app, a postback has no parameters', async () => {
   const [organization_id, no] = [await stage.newOrganization(), ++batchNo];
-  const click_id = newId('clk', timeMs);
+  const click_id = newId('clk', batchTimeMs);
   await store('clicks', [{ organization_id, app_id: 'app_1', click_id, query: 'gclid=1' }], no);
   const queryOf = queriesIn(clickhouse);
   expect(await queryOf(organization_id, { app_id: 'app_1', click_id })).toBe('gclid=1');
   expect(await queryOf(organization_id, { app_id: 'app_2', click_id })).toBe('');
   expect(await queryOf('org_other', { app_id: 'app_1', click_id })).toBe('');
-  expect(await queryOf(organization_id, { app_id: 'app_1', click_id: newId('clk', timeMs) })).toBe('');
+  expect(await queryOf(organization_id, { app_id: 'app_1', click_id: newId('clk', batchTimeMs) })).toBe('');
   expect(await queryOf(organization_id, { app_id: 'app_1', click_id: '' })).toBe('');
 });

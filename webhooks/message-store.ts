@@ -12,6 +12,7 @@ import { DAY_MS } from '#common/durations.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import type { PostbackMethod } from '#common/webhooks/postback-template.ts';
 import type { DisabledReason } from '#common/webhooks/webhook-events.ts';
+import { failingMsMax } from './schedule.ts';
 
 /** Longer than an attempt may take, with what is written afterwards. */
 export const leaseMs = 60_000;
@@ -134,10 +135,12 @@ export class MessageStore {
   }
 
   /**
+   * An endpoint that must be disabled is disabled in the same transaction: there may be no later attempt that would do it.
+   *
    * @param retryMs when the next attempt begins; null: there is none.
-   * @returns since when the endpoint fails; undefined if it was deleted meanwhile.
+   * @returns why the endpoint was disabled; undefined if it was not.
    */
-  failed(attempt: Attempt, nowMs: number, retryMs: number | null): Promise<number | undefined> {
+  failed(attempt: Attempt, nowMs: number, retryMs: number | null): Promise<DisabledReason | undefined> {
     const { id, lease, endpoint_id } = attempt.message;
     return this.#db.transaction(async (queries) => {
       await keepAttempt(queries, attempt);
@@ -152,28 +155,18 @@ export class MessageStore {
         [endpoint_id, new Date(nowMs)],
         'webhook_fails',
       );
-      return row?.failing_since.getTime();
+      // It was deleted meanwhile.
+      if (row === undefined) return undefined;
+      const isFailing = nowMs - row.failing_since.getTime() >= failingMsMax;
+      const reason = attempt.httpStatus === 410 ? 'gone' : isFailing ? 'failing' : undefined;
+      if (reason === undefined) return undefined;
+      return (await disableEndpoint(queries, endpoint_id, reason, nowMs)) ? reason : undefined;
     });
   }
 
   /** Disables an endpoint and owes the notice to the other endpoints of its organization. @returns whether it was enabled. */
   disable(endpointId: string, reason: DisabledReason, nowMs: number): Promise<boolean> {
-    return this.#db.transaction(async (queries) => {
-      const [disabled] = await queries.query<{ id: string; url: string; organization_id: string }>(
-        `UPDATE webhook_endpoints SET disabled_at = $2, disabled_reason = $3, updated_at = $2
-          WHERE id = $1 AND disabled_at IS NULL RETURNING id, url, organization_id`,
-        [endpointId, new Date(nowMs), reason],
-      );
-      if (!disabled) return false;
-      const { id, url, organization_id } = disabled;
-      await queries.execute(
-        `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
-         SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, 'endpoint.disabled', $2, $3, $2
-           FROM webhook_endpoints WHERE organization_id = $1 AND disabled_at IS NULL AND 'endpoint.disabled' = ANY (events)`,
-        [organization_id, new Date(nowMs), JSON.stringify({ id, url, reason })],
-      );
-      return true;
-    });
+    return this.#db.transaction((queries) => disableEndpoint(queries, endpointId, reason, nowMs));
   }
 
   /** Endpoints with too many pending messages. */
@@ -229,4 +222,26 @@ async function keepAttempt(queries: Queries, attempt: Attempt): Promise<void> {
     [endpoint_id, id, type, url, new Date(attemptedMs), durationMs, outcome, httpStatus, answer],
     'note_webhook_attempt',
   );
+}
+
+async function disableEndpoint(
+  queries: Queries,
+  endpointId: string,
+  reason: DisabledReason,
+  nowMs: number,
+): Promise<boolean> {
+  const [disabled] = await queries.query<{ id: string; url: string; organization_id: string }>(
+    `UPDATE webhook_endpoints SET disabled_at = $2, disabled_reason = $3, updated_at = $2
+      WHERE id = $1 AND disabled_at IS NULL RETURNING id, url, organization_id`,
+    [endpointId, new Date(nowMs), reason],
+  );
+  if (!disabled) return false;
+  const { id, url, organization_id } = disabled;
+  await queries.execute(
+    `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
+     SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, 'endpoint.disabled', $2, $3, $2
+       FROM webhook_endpoints WHERE organization_id = $1 AND disabled_at IS NULL AND 'endpoint.disabled' = ANY (events)`,
+    [organization_id, new Date(nowMs), JSON.stringify({ id, url, reason })],
+  );
+  return true;
 }

@@ -29,6 +29,7 @@ export interface WebhooksStage {
   /** As the process's role. */
   readonly ownUrl: string;
   readonly encryption: Encryption;
+  readonly secretKey: string;
   nowMs: number;
   newOrganization(): Promise<string>;
   endpoint(
@@ -63,12 +64,14 @@ export async function webhooksStage(): Promise<WebhooksStage> {
   const postgres = await postgresForTest();
   const db = new Postgres({ url: postgres.url, name: 'test' });
   const own = new Postgres({ url: postgres.urlAs('signpost_webhooks'), name: 'webhooks-test' });
-  const encryption = new Encryption(parseSecretKeys(newSecretKey('test')));
+  const secretKey = newSecretKey('test');
+  const encryption = new Encryption(parseSecretKeys(secretKey));
   const store = new MessageStore(own);
   const stage: WebhooksStage = {
     db,
     ownUrl: postgres.urlAs('signpost_webhooks'),
     encryption,
+    secretKey,
     nowMs: Date.now(),
     newOrganization: async () => {
       const id = newId('org', Date.now());
