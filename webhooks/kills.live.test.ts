@@ -234,10 +234,34 @@ testCostlyCases(
   },
 );
 
+test('a batch whose messages take several statements is owed whole or not at all', { tags: ['slow'] }, async () => {
+  const endpoint = await stage.endpoint(receiver.url, { events: ['install.recorded'] });
+  const no = ++batchNo;
+  const at = { organization_id: endpoint.organization_id, app_id: 'app_1' };
+  const installs = Array.from({ length: 1_100 }, (_, n) => ({ ...at, install_id: `ins_${no}_${n}` }));
+  await storeRows(clickhouse, 'installs', installs, no);
+  await commitBatch(stage.db, ['installs'], no);
+  // The last of the batch is in the second statement.
+  await webhooks.killAtTrigger(
+    `BEFORE INSERT ON webhook_messages FOR EACH ROW WHEN (NEW.data ->> 'install_id' = 'ins_${no}_1099')`,
+  );
+  expect(await rows()).toEqual([]);
+  const last = webhooks.start();
+  await expect.poll(async () => (await rows()).length, patience).toBe(installs.length);
+  await webhooks.end(last);
+  const owed = await stage.db.query('SELECT DISTINCT data FROM webhook_messages');
+  expect(owed).toHaveLength(installs.length);
+});
+
 const disabling: readonly Moment[] = [
   {
     name: 'before the endpoint is disabled',
     trigger: 'BEFORE UPDATE OF disabled_at ON webhook_endpoints FOR EACH ROW',
+  },
+  {
+    name: 'before the endpoint is disabled because it fails for days',
+    trigger: 'BEFORE UPDATE OF disabled_at ON webhook_endpoints FOR EACH ROW',
+    isFailing: true,
   },
   {
     name: 'before the notice is added',
@@ -253,25 +277,27 @@ const disabling: readonly Moment[] = [
 testCostlyCases(
   disabling,
   1,
-  'killed $name, webhooks disable an endpoint that answers 410, and owe the notice once',
-  async ({ trigger = '' }) => {
-    const gone = await stage.endpoint(urlOf('/hook/gone'));
-    const { organization_id: organizationId } = gone;
+  'killed $name, webhooks disable an endpoint that must be, and owe the notice once',
+  async ({ trigger = '', isFailing = false }) => {
+    const bad = await stage.endpoint(urlOf('/hook/bad'));
+    const { organization_id: organizationId } = bad;
     await stage.endpoint(urlOf('/hook/watching'), { organizationId, events: ['endpoint.disabled'] });
-    const [id = ''] = await stage.owe(gone);
-    receiver.answer = (response, { path }) => response.writeHead(path === '/hook/gone' ? 410 : 204).end();
+    const [id = ''] = await stage.owe(bad);
+    const sixDaysAgo = "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days' WHERE id = $1";
+    if (isFailing) await stage.db.execute(sixDaysAgo, [bad.id]);
+    const [status, reason, state] = isFailing ? [500, 'failing', 'pending'] : [410, 'gone', 'failed'];
+    receiver.answer = (response, { path }) => response.writeHead(path === '/hook/bad' ? status : 204).end();
     await webhooks.killAtTrigger(trigger);
     await passTime();
     const last = webhooks.start();
-    await expect.poll(async () => (await stage.endpointRow(gone.id))?.disabled_reason, patience).toBe('gone');
-    await expect
-      .poll(async () => (await rows()).map(({ status }) => status).sort(), patience)
-      .toEqual(['delivered', 'failed']);
+    await expect.poll(async () => (await stage.endpointRow(bad.id))?.disabled_reason, patience).toBe(reason);
+    const states = async () => (await rows()).map((row) => row.status).sort();
+    await expect.poll(states, patience).toEqual(['delivered', state]);
     await webhooks.end(last);
-    expect(await stage.message(id)).toMatchObject({ status: 'failed', tries: 1, lease: null });
-    expect(await stage.outcomes(gone)).toEqual(['http_error']);
+    expect(await stage.message(id)).toMatchObject({ status: state, tries: 1, lease: null });
+    expect(await stage.outcomes(bad)).toEqual(['http_error']);
     const notices = receiver.received.filter(({ path }) => path === '/hook/watching');
-    expect(notices.map(({ body }) => JSON.parse(body).data.id)).toEqual([gone.id]);
+    expect(notices.map(({ body }) => JSON.parse(body).data.id)).toEqual([bad.id]);
   },
 );
 
