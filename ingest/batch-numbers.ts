@@ -4,11 +4,12 @@
  * Must stay true:
  * - Numbers of a partition only grow, across owners and clocks.
  * - A batch is in Postgres with its number and parts before any row of it is sent.
+ * - A batch is less than FENCE_REACH above the fence of its owner when it is sent.
  */
 import type { BatchName } from '#clickhouse/rows.ts';
 import { type BatchEntry, LeaseLost } from './checkpoints.ts';
 import type { HeldPartition } from './held-partition.ts';
-import type { Fence } from './raw-store.ts';
+import { FENCE_REACH, type Fence } from './raw-store.ts';
 
 export class BatchNumbers {
   readonly #held: HeldPartition;
@@ -53,6 +54,7 @@ export class BatchNumbers {
   /** BEFORE: writes down in Postgres what is about to be inserted. @throws LeaseLost */
   async begin(entry: BatchEntry): Promise<void> {
     const { checkpoints } = this.#held.parts;
+    if (entry.batch_no >= this.#fence + FENCE_REACH) await this.raiseFence(entry.batch_no);
     await this.#held.patiently(() => checkpoints.begin(this.#held.lease.lease, entry, this.#begunNo));
     this.#begunNo = entry.batch_no;
   }

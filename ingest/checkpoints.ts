@@ -126,7 +126,7 @@ export interface Checkpoints {
   discard(lease: Lease, batchNo: number): Promise<void>;
   /**
    * Records frames whose rows are in ClickHouse although Postgres has lost that, as a partial batch; batch numbers continue
-   * above the newest of them. @throws LeaseLost
+   * above the newest of them. @throws LeaseLost also when Postgres has lost more since the lease was taken.
    */
   learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void>;
   /** Some of the batch is in ClickHouse and stays. @throws LeaseLost */

@@ -7,16 +7,17 @@ import { DAY_MS } from '#common/durations.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { sleep, type Time } from '#common/time.ts';
 import type { BatchPart } from './checkpoints.ts';
-import type {
-  Fence,
-  FrameSpan,
-  InsertOutcome,
-  NewestBatch,
-  RawStore,
-  SentPart,
-  StoredFrames,
-  StoredPlace,
-  TableDay,
+import {
+  FENCE_REACH,
+  type Fence,
+  type FrameSpan,
+  type InsertOutcome,
+  type NewestBatch,
+  type RawStore,
+  type SentPart,
+  type StoredFrames,
+  type StoredPlace,
+  type TableDay,
 } from './raw-store.ts';
 import { isAboutData } from './refused-rows.ts';
 import { inDay, inTime, rollupDifferences } from './rollup-differences.ts';
@@ -81,10 +82,11 @@ export class ClickHouseStore implements RawStore {
   async fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence> {
     const inForce = (column: string) => `joinGet('fences', '${column}', toUInt16({partition:UInt16}))`;
     const [low, own] = [`${inForce('batch_no_min')} < {min:UInt64}`, `${inForce('owner')} = {owner:String}`];
+    const above = `${inForce('batch_no_min')} + if(${own}, 0, {reach:UInt64})`;
     await this.#clickhouse.command(
-      `INSERT INTO fences SELECT {partition:UInt16}, greatest({min:UInt64}, ${inForce('batch_no_min')}), {owner:String}
+      `INSERT INTO fences SELECT {partition:UInt16}, greatest({min:UInt64}, ${above}), {owner:String}
        WHERE ${isNewOwner ? `NOT (${own}) OR ${low}` : `${own} AND ${low}`}`,
-      { partition, min: batchNoMin, owner },
+      { partition, min: batchNoMin, owner, reach: FENCE_REACH },
       { async_insert: 0 },
     );
     await this.#endInserts(partition);

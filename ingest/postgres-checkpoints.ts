@@ -169,15 +169,18 @@ export class PostgresCheckpoints implements Checkpoints {
   async learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void> {
     const { batch_no, frames, parts, stream_time } = batch;
     await this.#owned(lease, async (queries) => {
+      // If Postgres has lost more since, the marks that the frames were compared with are not its marks any more.
+      const known = await queries.execute(
+        `INSERT INTO ingest.last_batch AS kept
+         SELECT $1::integer, $2::bigint WHERE $3::bigint = 0 OR EXISTS (SELECT FROM ingest.last_batch WHERE partition = $1)
+         ON CONFLICT (partition) DO UPDATE SET last_batch_no = $2 WHERE kept.last_batch_no IN ($2, $3)`,
+        [lease.partition, newestNo, lease.lastBatchNo],
+      );
+      if (known === 0) throw new LeaseLost(lease, hasGoneBack);
       await queries.execute(
         `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, is_partial)
          VALUES ($1, $2, $3, $4, $5, $6, true) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
         [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time],
-      );
-      await queries.execute(
-        `INSERT INTO ingest.last_batch AS kept VALUES ($1, $2)
-         ON CONFLICT (partition) DO UPDATE SET last_batch_no = greatest(kept.last_batch_no, excluded.last_batch_no)`,
-        [lease.partition, newestNo],
       );
     });
   }

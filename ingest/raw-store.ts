@@ -49,13 +49,21 @@ export interface FrameSpan {
   readonly to: number;
 }
 
+/**
+ * An owner numbers its batches below its fence and this, or raises the fence first. A new owner's fence is above all of that: so it shuts
+ * out what its predecessor sent even if nothing knows the number, because Postgres has lost it and the insert has not arrived yet. Numbers
+ * are about milliseconds: with each new owner they may be ten minutes more ahead of the clock.
+ */
+export const FENCE_REACH = 600_000;
+
 /** Each operation may throw ClickHouseFailure, after which it is unknown whether it took place; so each may be repeated. */
 export interface RawStore {
   insert(batch: BatchName, part: SentPart): Promise<InsertOutcome>;
   /**
    * From its return on, no batch of the partition (of the log) with a lower number is inserted, earlier owners add nothing any
    * more, and nothing that passed the fence is still under way. A fence is never lowered.
-   * @param owner owns the fence from now on, if it is a new owner; else it must own it already.
+   * @param owner owns the fence from now on, if it is a new owner, and then it is at least `FENCE_REACH` above the one before; else it must own
+   * it already.
    * @returns the fence in force, and its owner.
    */
   fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence>;

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
+import { systemTime } from '#common/time.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';
+import { clickhouseForTest, postgresForTest } from '#testing/servers.ts';
 import { LeaseLost } from './checkpoints.ts';
 import { runsOf } from './formed-batch.ts';
 import type { RawStore } from './raw-store.ts';
@@ -185,6 +187,55 @@ test('an owner that raises its fence once its successor has raised one ends, and
   expect(await place.store.fence(0, 1, fence.owner, false)).toEqual(fence);
   await second.sink.store(await second.sink.batches.form([place.frame(times(5))]));
   expect(await place.figures()).toEqual({ rows: 10, places: 10, rollup_difference: 0 });
+});
+
+test('what an owner with a clock ahead had sent is shut out, although Postgres has lost its number and it arrives late', async () => {
+  const clock = { offMs: 5 * HOUR_MS };
+  const databases = [await postgresForTest(), await clickhouseForTest()] as const;
+  const time = { ...systemTime, now: () => Date.now() + clock.offMs };
+  const stage = new SinkStage(databases, time);
+  onTestFinished(() => stage.stop());
+  const first = await stage.own();
+  await first.sink.store(await first.sink.batches.form([stage.frame(times(5))]));
+  const late = await first.sink.batches.form([stage.frame(times(5))]);
+  await stage.administer('TRUNCATE ingest.last_batch, ingest.batch, ingest.mark');
+  clock.offMs = 0;
+  await stage.own();
+  const [part] = late.parts;
+  if (part === undefined) throw new Error('no part');
+  expect(await stage.store.insert(late.batch, part)).toEqual({ kind: 'fenced' });
+});
+
+test('an owner raises its fence before it numbers a batch that the next owner would not shut out', async () => {
+  const clock = { offMs: 0 };
+  const databases = [await postgresForTest(), await clickhouseForTest()] as const;
+  const stage = new SinkStage(databases, { ...systemTime, now: () => Date.now() + clock.offMs });
+  onTestFinished(() => stage.stop());
+  const owner = await stage.own();
+  const before = owner.sink.numbers.fence;
+  await owner.sink.store(await owner.sink.batches.form([stage.frame(times(5))]));
+  expect(owner.sink.numbers.fence).toEqual(before);
+  clock.offMs = 5 * HOUR_MS;
+  const batch = await owner.sink.batches.form([stage.frame(times(5))]);
+  await owner.sink.store(batch);
+  expect(owner.sink.numbers.fence.batchNoMin).toBe(batch.batch.batch_no);
+  expect(await stage.figures()).toEqual({ rows: 10, places: 10, rollup_difference: 0 });
+});
+
+test('an owner whose Postgres loses more while it learns what was lost takes the partition again', async () => {
+  const first = await place.own();
+  await first.sink.store(await first.sink.batches.form([place.frame(times(5))]));
+  first.die();
+  const { sink } = await place.own();
+  const { lastBatchNo } = sink.held.lease.lease;
+  expect(lastBatchNo).toBeGreaterThan(0);
+  const entry = { batch_no: lastBatchNo + 1, frames: [], parts: [], stream_time: 0, is_partial: true };
+  await place.administer('UPDATE ingest.last_batch SET last_batch_no = last_batch_no - 1');
+  await expect(sink.numbers.learn(entry, lastBatchNo + 7)).rejects.toThrow(LeaseLost);
+  await place.administer('UPDATE ingest.last_batch SET last_batch_no = last_batch_no + 1');
+  await sink.numbers.learn(entry, lastBatchNo + 7);
+  // Repeated after a lost answer.
+  await sink.numbers.learn(entry, lastBatchNo + 7);
 });
 
 test('a batch without a number that was left in doubt is withdrawn, including its cells in rollups', async () => {

@@ -75,12 +75,12 @@ export function begun(state: State, lease: Lease, entry: BatchEntry, previousNo:
 
 export function learned(state: State, lease: Lease, entry: BatchEntry, newestNo: number): State {
   const row = state.leases.get(lease.partition);
-  if (row === undefined) return state;
-  const lastBatchNo = Math.max(row.lastBatchNo, newestNo);
+  const isKnown = row?.lastBatchNo === lease.lastBatchNo || row?.lastBatchNo === newestNo;
+  if (row === undefined || !isKnown) throw new LeaseLost(lease);
   const batch = { partition: lease.partition, entry };
   return {
     ...state,
-    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo }),
+    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: newestNo }),
     batches: new Map([[keyOf(lease, entry.batch_no), batch], ...state.batches]),
   };
 }

@@ -8,16 +8,17 @@ import type { FrameRange } from '#common/log/marks.ts';
 import { type RecordKind, recordKinds } from '#common/log/record.ts';
 import { sleep } from '#common/time.ts';
 import type { BatchPart } from '#ingest/checkpoints.ts';
-import type {
-  Fence,
-  FrameSpan,
-  InsertOutcome,
-  NewestBatch,
-  RawStore,
-  SentPart,
-  StoredFrames,
-  StoredPlace,
-  TableDay,
+import {
+  FENCE_REACH,
+  type Fence,
+  type FrameSpan,
+  type InsertOutcome,
+  type NewestBatch,
+  type RawStore,
+  type SentPart,
+  type StoredFrames,
+  type StoredPlace,
+  type TableDay,
 } from '#ingest/raw-store.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
@@ -58,7 +59,8 @@ export class SimulatedStore implements RawStore {
       const isLower = known.batchNoMin < batchNoMin;
       const isSet = isNewOwner ? !isOwn || isLower : isOwn && isLower;
       await new Promise<void>((done) => this.#server.scheduler.after(this.#server.scheduler.random.next(), done));
-      if (isSet) this.#server.setFence(partition, { batchNoMin: Math.max(known.batchNoMin, batchNoMin), owner });
+      const above = known.batchNoMin + (isOwn ? 0 : FENCE_REACH);
+      if (isSet) this.#server.setFence(partition, { batchNoMin: Math.max(above, batchNoMin), owner });
     });
     await this.#endInserts(partition);
     return await this.#ask(() => this.#server.fenceOf(partition));
