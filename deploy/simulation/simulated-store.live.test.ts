@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect } from 'vitest';
 import { monthOf } from '#clickhouse/rows.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { FormedBatch, LogFrame } from '#ingest/formed-batch.ts';
-import type { RawStore, SentPart } from '#ingest/raw-store.ts';
+import { FENCE_REACH, type RawStore, type SentPart } from '#ingest/raw-store.ts';
 import { SinkStage } from '#ingest/testing/sink-stage.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
@@ -101,7 +101,7 @@ testCostlyCases([8, 20], 1, title, async (operations) => {
 
   for (const partition of [0, 1]) {
     const { batchNoMin } = await real.fence(partition, 0, '', false);
-    await same('the first fence', (on) => on.fence(partition, batchNoMin, `owner of ${partition}`, true));
+    await same('the first fence', (on) => on.fence(partition, batchNoMin + FENCE_REACH, `owner of ${partition}`, true));
   }
   for (let at = 0; at < operations; at++) {
     const partition = random.between(0, 1);
