@@ -85,10 +85,15 @@ export class EdgeSlot {
     return Math.min(now, ...recent.map(({ since }) => since), machine.disk.hinderedSince(now)) - syncedWithinMs;
   }
 
-  /** What was answered just before is not synced in time; if syncs are slow, nor is what was answered since they are. */
-  noteHindrance(): void {
+  /** Since when what is answered now may not be synced: for as long as syncs have been slow. */
+  get hinderedSince(): number {
     const { machine } = this.#options;
-    this.#hindrances.push({ at: machine.now, since: machine.disk.hinderedSince(machine.now) });
+    return machine.disk.hinderedSince(machine.now);
+  }
+
+  /** What was answered just before is not synced in time; if syncs are slow, nor is what was answered since they are. */
+  noteHindrance(since = this.hinderedSince): void {
+    this.#hindrances.push({ at: this.#options.machine.now, since });
   }
 
   start(): void {

@@ -125,8 +125,7 @@ export const faults: readonly Fault[] = [
       link.isCut = true;
       return () => {
         nats.wipe();
-        for (const slot of world.slots) slot.noteHindrance();
-        scheduler.leap(scheduler.random.between(2, 4) * DAY_MS);
+        world.leap(scheduler.random.between(2, 4) * DAY_MS);
         link.isCut = false;
         nats.start();
       };
@@ -343,8 +342,7 @@ export const faults: readonly Fault[] = [
     name: 'jump of time',
     hit: (world) => {
       const { random } = world.scheduler;
-      for (const slot of world.slots) slot.noteHindrance();
-      world.scheduler.leap(random.next() * random.pick([10_000, HOUR_MS, 4 * DAY_MS]));
+      world.leap(random.next() * random.pick([10_000, HOUR_MS, 4 * DAY_MS]));
       return undefined;
     },
   },

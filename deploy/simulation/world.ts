@@ -164,6 +164,13 @@ export class World {
     this.writtenOff += this.answers.writeOff(this.lostInRestore, inLog);
   }
 
+  /** Time passes in which nothing runs. What was not synced before it is not synced after it either, however long it was. */
+  leap(ms: number): void {
+    const since = this.slots.map((slot) => slot.hinderedSince);
+    this.scheduler.leap(ms);
+    for (const [at, slot] of this.slots.entries()) slot.noteHindrance(since[at]);
+  }
+
   /** A machine loses power. If answers do not wait for the disk, what was answered since its last sync may be lost. */
   losePower(machine: Machine): void {
     if (this.shape.sync === 'after_answer') {
