@@ -162,6 +162,50 @@ testCostlyCases(
   },
 );
 
+test('an import whose process is killed while it checks, creates and takes back its links goes on where it was', {
+  tags: ['slow'],
+  timeout: 600_000,
+}, async () => {
+  const rows = 20_000;
+  const { id } = (await call('/imports', { method: 'POST', body: { app_id: app.id, source: 'csv' } })).json<{
+    id: string;
+  }>();
+  const lines = Array.from({ length: rows }, (_, n) => `imported-${n},https://example.com/page/${n}`);
+  const csv = { 'content-type': 'text/csv' };
+  const part = { method: 'PUT', headers: csv, body: ['code,destination', ...lines].join('\n') };
+  expect((await call(`/imports/${id}/parts/1`, part)).status).toBe(200);
+  interface Import {
+    readonly state: string;
+    readonly progress: { readonly rows_read: number; readonly rows_done: number };
+  }
+  // Null while the process starts again.
+  const now = async () =>
+    await call(`/imports/${id}`).then(
+      (reply) => (reply.status === 200 ? reply.json<Import>() : null),
+      () => null,
+    );
+  const linksOfImport = async () =>
+    (await call(`/links?app_id=${app.id}&search=imported-&limit=1`)).json<{ pagination: { total: number } }>()
+      .pagination.total;
+  const step = async (name: string, counted: 'rows_read' | 'rows_done', wanted: string) => {
+    expect((await call(`/imports/${id}/${name}`, { method: 'POST' })).status).toBe(200);
+    const isAmid = async () => {
+      const { state, progress } = (await now()) ?? { state: '', progress: { rows_read: 0, rows_done: 0 } };
+      return state !== wanted && progress[counted] > 0 && progress[counted] < rows;
+    };
+    await expect.poll(isAmid, { timeout: 60_000, interval: 5 }).toBe(true);
+    const pid = stack.pidOf('origin');
+    process.kill(pid, 'SIGKILL');
+    await expect.poll(async () => (await now())?.state, { timeout: 150_000, interval: 250 }).toBe(wanted);
+    expect(stack.pidOf('origin')).not.toBe(pid);
+  };
+  await step('check', 'rows_read', 'checked');
+  await step('confirm', 'rows_done', 'imported');
+  expect(await linksOfImport()).toBe(rows);
+  await step('undo', 'rows_done', 'undone');
+  expect(await linksOfImport()).toBe(0);
+});
+
 const browser = findProgram(['chromium', 'chromium-browser', 'google-chrome']);
 
 test('a link works in a real browser under the address that was handed out, and is one click of a person', async (context) => {

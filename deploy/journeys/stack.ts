@@ -199,7 +199,7 @@ export function send(
   target: object,
   { method = 'GET', headers = {}, body }: Call = {},
 ): Promise<Reply> {
-  const payload = body === undefined ? '' : JSON.stringify(body);
+  const payload = body === undefined ? '' : typeof body === 'string' ? body : JSON.stringify(body);
   const type =
     body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) };
   return new Promise((settle, fail) => {
