@@ -196,6 +196,16 @@ export class Engine {
     return frozen;
   }
 
+  /** Of all tables that exist now. A running merge is cancelled, and leaves nothing. */
+  async setMerges(state: 'STOP' | 'START'): Promise<void> {
+    const session = new Session(this.#dataDir);
+    try {
+      await session.queryAsync(`SYSTEM ${state} MERGES`);
+    } finally {
+      session.close();
+    }
+  }
+
   close(): void {
     this.#anchor.close();
   }

@@ -9,6 +9,7 @@ import { closeNewFiles } from '#common/process/config.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { Engine } from './engine.ts';
 import { ClickHouseServer, defaultLimits } from './http-server.ts';
+import { MergeGuard, roomOf } from './merge-guard.ts';
 import { clickhousePasswords, Users } from './users.ts';
 
 closeNewFiles();
@@ -40,6 +41,12 @@ function openEngine(): Engine {
 
 const users = new Users(clickhousePasswords(dirname(resolve(dataDir))));
 const engine = openEngine();
+const mergeGuard = new MergeGuard({
+  room: () => roomOf(dataDir),
+  setMerges: (state) => engine.setMerges(state),
+  log: (line) => console.log(line),
+});
+await mergeGuard.start();
 const rules = { tableFunctionsOfEngine: await engine.tableFunctions() };
 const server = new ClickHouseServer(engine, { users, rules }, defaultLimits);
 
@@ -53,6 +60,7 @@ async function stop(): Promise<void> {
   server.http.closeIdleConnections();
   const deadline = Date.now() + drainMs;
   while (server.busy > 0 && Date.now() < deadline) await sleep(systemTime, 20);
+  await mergeGuard.stop();
   engine.close();
   process.exit(0);
 }

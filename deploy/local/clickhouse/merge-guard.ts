@@ -1,0 +1,76 @@
+/**
+ * Stops merges while the disk is nearly full. A merge that runs out of space leaves a part of empty files that the engine takes for
+ * whole, and with it deletes the rows of the parts that were merged. Inserts need no guard: they fail, and leave nothing.
+ *
+ *   merging ──less free than the margin──▶ stopped ──half as much again is free──▶ merging
+ */
+import { statfsSync } from 'node:fs';
+import { SECOND_MS } from '#common/durations.ts';
+
+/** Room for what everything else on the disk writes while a merge runs; the engine itself reserves room for the merge. */
+const MARGIN_BYTES = 1_073_741_824;
+/** Of the disk, if that is less: a small disk has merges too. */
+const MARGIN_SHARE = 0.1;
+const RESUME_FACTOR = 1.5;
+const LOOK_MS = SECOND_MS / 4;
+
+export interface DiskRoom {
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+export interface MergeGuardParts {
+  readonly room: () => DiskRoom;
+  readonly setMerges: (state: 'STOP' | 'START') => Promise<void>;
+  readonly log: (line: string) => void;
+}
+
+export class MergeGuard {
+  readonly #parts: MergeGuardParts;
+  #state: 'merging' | 'stopped' = 'merging';
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+
+  constructor(parts: MergeGuardParts) {
+    this.#parts = parts;
+  }
+
+  /** Looks before it resolves, and from then on again and again. */
+  async start(): Promise<void> {
+    await this.look();
+    this.#timer = setInterval(() => {
+      this.#looking ??= this.look().finally(() => {
+        this.#looking = undefined;
+      });
+    }, LOOK_MS);
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#looking;
+  }
+
+  /** Never rejects. */
+  async look(): Promise<void> {
+    const { room, setMerges, log } = this.#parts;
+    try {
+      const { freeBytes, totalBytes } = room();
+      const margin = Math.min(MARGIN_BYTES, totalBytes * MARGIN_SHARE);
+      const isLow = freeBytes < (this.#state === 'merging' ? margin : margin * RESUME_FACTOR);
+      if (this.#state === 'merging' && !isLow) return;
+      // Again at each look, because tables that were created since are not stopped yet.
+      await setMerges(isLow ? 'STOP' : 'START');
+      const next = isLow ? 'stopped' : 'merging';
+      if (next !== this.#state)
+        log(`${Math.floor(freeBytes / 1_048_576)} MiB are free: ${isLow ? 'merges stop' : 'merges go on'}`);
+      this.#state = next;
+    } catch (error) {
+      log(`the merge guard failed: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+}
+
+export function roomOf(folder: string): DiskRoom {
+  const { bavail, blocks, bsize } = statfsSync(folder);
+  return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+}
