@@ -1,19 +1,21 @@
 /**
  * Keeps the table `active_installs` equal to the records: finds the days whose records changed since their cells were made, and corrects
- * these. Replays, repairs, late attributions and erasures need nothing else: they have batches of their own, or mark the days.
+ * these. Replays, repairs and late attributions need nothing else: they have batches of their own. An erasure changes rows without one,
+ * so it notes the days in Postgres, and marks them when it ends.
  */
 import { type Correction, correction, countsByDay, type DayCounts } from '#clickhouse/active-installs.ts';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
-import { MINUTE_MS } from '#common/durations.ts';
-import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
+import { HOUR_MS, MINUTE_MS } from '#common/durations.ts';
+import { type Postgres, PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import { systemTime, type Time, type Timer } from '#common/time.ts';
-import { changedDays, rangesOf } from './changed-days.ts';
+import { type ChangedDays, changedDays, rangesOf } from './changed-days.ts';
 
 export interface ActiveInstallsOptions {
   /** Its own, with a request timeout for long statements. */
   readonly clickhouse: ClickHouse;
   /** The instant (epoch ms) before which all records are stored; 0 if unknown. */
   readonly asOf: () => Promise<number>;
+  readonly unfinished: () => Promise<UnfinishedErasure[]>;
   /** Whether this process is the one that compares. */
   readonly isFirst: () => boolean;
   /** Organizations with fewer events have no cells: their records are read. */
@@ -29,6 +31,10 @@ const restsPerRun = 9;
 /** Of one statement: its events are kept in memory, each counted for three days. */
 const recordsMax = 6_000_000;
 
+/** Each is a command of an operator. */
+const erasuresMax = 1_000;
+/** An erasure that began before is not likely to run any more. */
+const erasureMs = HOUR_MS;
 const statementTimeoutMs = 10 * MINUTE_MS;
 
 export function activeInstallsOf(
@@ -45,10 +51,28 @@ export function activeInstallsOf(
       );
       return row?.as_of ?? 0;
     },
+    unfinished: () => unfinishedErasures(postgres),
     isFirst,
     time: systemTime,
     log,
   });
+}
+
+export interface UnfinishedErasure {
+  readonly organization_id: string;
+  /** Since 1970. */
+  readonly days: readonly number[];
+  /** Epoch ms. */
+  readonly begun_ms: number;
+}
+
+/** Erasures that run, or were interrupted. Those whose ids were forgotten have ended for the cells. */
+export function unfinishedErasures(db: Queries): Promise<UnfinishedErasure[]> {
+  return db.query<UnfinishedErasure>(
+    `SELECT organization_id, days, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms
+       FROM ingest.unfinished_erasure WHERE NOT is_erased AND begun_at > now() - interval '30 days' ORDER BY id LIMIT $1`,
+    [erasuresMax],
+  );
 }
 
 export class ActiveInstalls {
@@ -99,6 +123,8 @@ export class ActiveInstalls {
   async compare(): Promise<void> {
     const { clickhouse, asOf, eventsMin = eventsMinDefault } = this.#options;
     const asOfMs = await asOf();
+    // First: an erasure that ends after this marks its days, which the counts or the next comparison show.
+    const unsettled = await this.#unsettledDays();
     const counts = await clickhouse.query<DayCounts>(countsByDay, { events_min: eventsMin });
     const byOrganization = new Map<string, DayCounts[]>();
     for (const row of counts) {
@@ -108,7 +134,8 @@ export class ActiveInstalls {
     }
     this.#runs++;
     for (const [organization_id, rows] of byOrganization) {
-      if (!(await this.#correct(organization_id, rows))) return;
+      if (!(await this.#correct(organization_id, changedDays(rows, this.#runs, unsettled.get(organization_id)))))
+        return;
       await clickhouse.command(
         `INSERT INTO active_installs_compared (organization_id, as_of, revenue_as_of)
          SELECT {organization_id:String}, fromUnixTimestamp64Milli({as_of:Int64}) AS instant, instant`,
@@ -118,12 +145,28 @@ export class ActiveInstalls {
     }
   }
 
+  /** By organization. Tells the operator about erasures that were interrupted: some of a person's data is still there. */
+  async #unsettledDays(): Promise<Map<string, Set<number>>> {
+    const { unfinished, time, log } = this.#options;
+    const unsettled = new Map<string, Set<number>>();
+    for (const { organization_id, days, begun_ms } of await unfinished()) {
+      const known = unsettled.get(organization_id) ?? new Set();
+      unsettled.set(organization_id, known);
+      for (const day of days) known.add(day);
+      if (begun_ms < time.now() - erasureMs)
+        log(
+          { organization_id, began: new Date(begun_ms).toISOString() },
+          'an erasure is not finished: complete it with npm run admin -- erase --unfinished',
+        );
+    }
+    return unsettled;
+  }
+
   /**
    * The cells of new installs come last: until they are stored, the next comparison counts the later days again. @returns false if
    * another process compares now.
    */
-  async #correct(organization_id: string, rows: readonly DayCounts[]): Promise<boolean> {
-    const changed = changedDays(rows, this.#runs);
+  async #correct(organization_id: string, changed: ChangedDays): Promise<boolean> {
     const corrections = (['activity', 'revenue', 'installs'] as const).flatMap((what) =>
       rangesOf(changed[what], recordsMax).map((range): Correction => ({ what, organization_id, ...range })),
     );

@@ -1,3 +1,8 @@
+/**
+ * Many large batches of several partitions, formed in turn.
+ *
+ * @module-tag slow
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { openCountryDatabase } from '#common/country-database.ts';

@@ -38,6 +38,15 @@ test('without any change, one day is counted again each time', () => {
   expect([0, 1, 2, 3].map((run) => daysOf(rows, run).activity.filter((day) => day < 3))).toEqual([[0], [1], [2], [0]]);
 });
 
+test('the days of an unfinished erasure are counted again, although nothing shows a change', () => {
+  const rows = counted([5, 5, 5, 5, 5], { installs: [1, 1, 1, 1, 1] });
+  const { activity, revenue, installs } = changedDays(rows, 0, new Set([june + 2, june + 3]));
+  for (const one of [activity, revenue])
+    expect([...one.keys()].map((day) => day - june)).toEqual(expect.arrayContaining([2, 3]));
+  expect(activity.has(june + 1)).toBe(false);
+  expect(installs.size).toBe(0);
+});
+
 test('a new event changes its day and the days next to it', () => {
   const rows = changedOn(counted([5, 5, 5, 5, 5]), 2, { events: 6, events_stamp: 60 });
   expect(daysOf(rows)).toEqual({ activity: [0, 1, 2, 3, 5], revenue: [0], installs: [] });

@@ -31,8 +31,13 @@ const ofEvents = {
 /**
  * @param rows of one organization, ascending.
  * @param recounted any number: chooses the day that is counted again although nothing shows a change.
+ * @param unsettled days of an erasure that is not finished: nothing shows which of their rows are blank by now.
  */
-export function changedDays(rows: readonly DayCounts[], recounted: number): ChangedDays {
+export function changedDays(
+  rows: readonly DayCounts[],
+  recounted: number,
+  unsettled: ReadonlySet<number> = new Set(),
+): ChangedDays {
   const of = new Map(rows.map((row) => [row.day, row]));
   const recorded = rows.filter(({ events, installs }) => events > 0 || installs > 0).map(({ day }) => day);
   const first = recorded[0] ?? Number.POSITIVE_INFINITY;
@@ -58,7 +63,7 @@ export function changedDays(rows: readonly DayCounts[], recounted: number): Chan
     for (const day of days) {
       const one = { records: around(day, records), seen: around(day, stamp) };
       const isNew = one.seen !== (of.get(day)?.[seen] ?? 0) || (day >= oldestInstall && one.records > 0);
-      if (isNew || day === always) found.set(day, one);
+      if (isNew || day === always || unsettled.has(day)) found.set(day, one);
     }
     return found;
   };

@@ -46,7 +46,7 @@ test('answered clicks are in ClickHouse once, enriched, in the raw table and the
   expect(ingest.output).toContain('"rows":1000');
 });
 
-const first: readonly FailpointName[] = ['part_inserted', 'after'];
+const first: readonly FailpointName[] = ['part_inserted'];
 testCostlyCases(
   [...first, ...failpointNames.filter((name) => !first.includes(name) && !name.startsWith('learned_'))],
   first.length,

@@ -115,6 +115,17 @@ CREATE TABLE ingest.stray (
   CONSTRAINT stray_pkey PRIMARY KEY (is_one)
 );
 
+CREATE TABLE ingest.unfinished_erasure (
+  id bigint NOT NULL,
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  ids jsonb,
+  days integer[] NOT NULL DEFAULT '{}'::integer[],
+  is_erased boolean NOT NULL DEFAULT false,
+  begun_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT unfinished_erasure_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE ingest.visitor_salt (
   day integer NOT NULL,
   salt text NOT NULL,
@@ -1308,15 +1319,25 @@ AS $function$
     WHERE m.organization_id = organization AND m.user_id <> member AND m.role = 'owner' AND u.deleted_at IS NULL AND u.disabled_at IS NULL) $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.signpost_has_room_for_utm_template(organization text, maximum integer)
+CREATE OR REPLACE FUNCTION public.signpost_has_room(kind text, organization text, maximum integer)
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended(organization, 5310926));
-  RETURN (SELECT count(*) < maximum FROM utm_templates t WHERE t.organization_id = organization);
+  PERFORM pg_advisory_xact_lock(hashtextextended(kind || ' ' || organization, 5310926));
+  RETURN maximum > CASE kind
+    WHEN 'invitations' THEN (SELECT count(*) FROM invitations t WHERE t.organization_id = organization)
+    WHEN 'postbacks' THEN (SELECT count(*) FROM webhook_endpoints t WHERE t.organization_id = organization AND t.postback_method IS NOT NULL)
+    WHEN 'saved_views' THEN (SELECT count(*) FROM saved_views t WHERE t.organization_id = organization)
+    WHEN 'server_keys' THEN (SELECT count(*) FROM server_keys t WHERE t.organization_id = organization)
+    WHEN 'shared_pages' THEN (SELECT count(*) FROM shared_pages t WHERE t.organization_id = organization)
+    WHEN 'unfinished_imports' THEN
+      (SELECT count(*) FROM imports t WHERE t.organization_id = organization AND t.state NOT IN ('imported', 'undone', 'failed'))
+    WHEN 'utm_templates' THEN (SELECT count(*) FROM utm_templates t WHERE t.organization_id = organization)
+    WHEN 'webhooks' THEN (SELECT count(*) FROM webhook_endpoints t WHERE t.organization_id = organization AND t.postback_method IS NULL)
+  END;
 END $function$
 ;
 
@@ -1956,6 +1977,17 @@ CREATE OR REPLACE FUNCTION public.signpost_stored_code(settings jsonb, code text
 AS $function$ SELECT (CASE WHEN settings ->> 'codes_ignore_case' = 'true' THEN lower(code COLLATE "C") ELSE code END) COLLATE "default" $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer)
+ RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+  SELECT outcome, granted, returned, open_elsewhere
+    FROM signpost_take_clicks(p_holder, p_link, p_granted, p_returned, p_used, p_share_max, p_settle_ms, 0)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer, p_waiting integer)
  RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
  LANGUAGE plpgsql
@@ -2018,17 +2050,6 @@ BEGIN
     WHERE s.link_id = p_link AND s.holder = p_holder
     RETURNING 'granted', s.granted, s.returned, elsewhere;
 END $function$
-;
-
-CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer)
- RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
- LANGUAGE sql
- SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
-AS $function$
-  SELECT outcome, granted, returned, open_elsewhere
-    FROM signpost_take_clicks(p_holder, p_link, p_granted, p_returned, p_used, p_share_max, p_settle_ms, 0)
-$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_time_text(at timestamp with time zone)

@@ -26,7 +26,7 @@ export function personOf(ids: Partial<Record<ErasableKind, readonly string[]>>):
 
 /** @throws AdminError when the ids lead to more than one person can have. */
 export async function completePerson(given: Person, scope: ErasureScope, stores: PersonStores): Promise<Person> {
-  const person = personOf({ device: [...given.device], install: [...given.install], user: [...given.user] });
+  const person: Person = personOf(Object.fromEntries(erasableKinds.map((kind) => [kind, [...given[kind]]])));
   for (let round = 0, before = -1; round < roundsMax && before < countOf(person); round++) {
     before = countOf(person);
     for (const found of await Promise.all([

@@ -8,7 +8,14 @@ import { installNames, matchKeys, type Person } from './erase-person.ts';
 import { AdminError } from './questions.ts';
 
 /** Tables that contain ids of people. */
-const tables = ['install_names', 'install_answers', 'claims', 'device_aliases', 'webhook_messages'] as const;
+const tables = [
+  'install_names',
+  'install_answers',
+  'claims',
+  'device_aliases',
+  'webhook_messages',
+  'ingest.unfinished_erasure',
+] as const;
 /** A larger table is not rewritten, because its writers would block for too long. */
 const rewriteBytesMax = 1_073_741_824;
 

@@ -3,12 +3,12 @@
  *
  * Order: add the ids to the list that ingest applies, so that records in flight are stored blank; wait until ingest has stored what
  * was received before; erase in Redis and Postgres; blank the rows in ClickHouse, which keep their positions, links and amounts;
- * purge the log. Running it again after a crash completes the erasure.
+ * purge the log. From its beginning to its end, Postgres has what the next run needs to complete it after a crash.
  */
 import { randomBytes } from 'node:crypto';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
-import { type ErasableTable, eraseOrganization, erasePerson } from '#clickhouse/queries/erase.ts';
+import { type ErasableTable, type ErasureScope, eraseOrganization, erasePerson } from '#clickhouse/queries/erase.ts';
 import type { Clock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { erasableKinds, erasedIdHash, erasureDays } from '#common/erased-ids.ts';
@@ -20,6 +20,7 @@ import { findOrganization } from './accounts.ts';
 import { completePerson, type Person, personOf } from './erase-person.ts';
 import { emptyLog, eraseInPostgres, eraseInRedis, scrubPostgres } from './erase-stores.ts';
 import { AdminError } from './questions.ts';
+import { BegunErasure, type UnfinishedErasure, unfinishedErasuresOf } from './unfinished-erasures.ts';
 
 export interface EraseStores {
   readonly db: Queries;
@@ -63,6 +64,7 @@ interface EraseOptions {
   readonly install?: string[];
   readonly user?: string[];
   readonly everybody?: boolean;
+  readonly unfinished?: boolean;
   readonly wait: string;
 }
 
@@ -79,19 +81,33 @@ export function addEraseCommand(program: Command, context: EraseContext): void {
     .option('--install <id>', 'an install_id; repeatable', ids)
     .option('--user <id>', 'a user_id that an app sent (not a Signpost user); repeatable', ids)
     .option('--everybody', 'erase all people in all apps of the organization, instead of one person')
+    .option('--unfinished', 'complete the erasures that were interrupted, of all organizations')
     .option('--wait <seconds>', 'maximum wait for ingest to store the records received so far', '300')
     .action(async (options: EraseOptions) => {
-      const request = requestOf(options);
-      for (const line of await erase(await context.stores(), request)) context.print(line);
+      const request = options.unfinished ? unfinishedOf(options) : requestOf(options);
+      const stores = await context.stores();
+      const lines = request ? await erase(stores, request) : await eraseUnfinished(stores, waitOf(options));
+      for (const line of lines) context.print(line);
     });
+}
+
+/** @throws AdminError when options name somebody, who would not be erased. */
+export function unfinishedOf({ unfinished: _, wait: __, ...others }: EraseOptions): null {
+  if (Object.keys(others).length > 0) throw new AdminError('--unfinished takes no option but --wait');
+  return null;
+}
+
+function waitOf({ wait }: EraseOptions): number {
+  const waitMs = Number(wait) * 1_000;
+  if (!Number.isFinite(waitMs) || waitMs < 0) throw new AdminError('--wait must be a number of seconds');
+  return waitMs;
 }
 
 /** @throws AdminError */
 export function requestOf(options: EraseOptions): EraseRequest {
   const { organization = '', app, device = [], install = [], user = [], everybody = false } = options;
-  const waitMs = Number(options.wait) * 1_000;
+  const waitMs = waitOf(options);
   if (organization.trim() === '') throw new AdminError('--organization is missing');
-  if (!Number.isFinite(waitMs) || waitMs < 0) throw new AdminError('--wait must be a number of seconds');
   const isPerson = device.length + install.length + user.length > 0;
   if (isPerson === everybody) {
     throw new AdminError('give --device, --install or --user for a person, or --everybody for all people');
@@ -103,31 +119,83 @@ export function requestOf(options: EraseOptions): EraseRequest {
 
 /** @returns the report, line by line. @throws AdminError when the erasure is not complete. */
 export async function erase(stores: EraseStores, request: EraseRequest): Promise<string[]> {
-  const { db, redis, clickhouse, nats, clock } = stores;
-  const organization_id = await organizationIdOf(db, request.organization);
-  const appIds = await appsOf(db, organization_id, request.app);
+  const organization_id = await organizationIdOf(stores.db, request.organization);
+  const appIds = await appsOf(stores.db, organization_id, request.app);
   const scope = { organization_id, app_id: request.app ?? '' };
-  const given = personOf(request);
-  const complete = () => (request.isEverybody ? null : completePerson(given, scope, { db, redis, clickhouse, appIds }));
+  const given = request.isEverybody ? null : personOf(request);
+  return [
+    ...(await eraseWithin(stores, { scope, appIds, given, waitMs: request.waitMs })),
+    ...(await othersOf(stores)),
+  ];
+}
+
+/** Completes the erasures that were interrupted, oldest first. @throws AdminError when one of them is not complete. */
+export async function eraseUnfinished(stores: EraseStores, waitMs: number): Promise<string[]> {
+  const { db } = stores;
+  const lines: string[] = [];
+  for (;;) {
+    const [first] = await unfinishedErasuresOf(db);
+    if (first === undefined) break;
+    const { organization_id, app_id, ids } = first;
+    const appIds = await appsOf(db, organization_id, app_id === '' ? undefined : app_id);
+    const given = ids && personOf(ids);
+    lines.push(sentenceOf(first));
+    lines.push(...(await eraseWithin(stores, { scope: { organization_id, app_id }, appIds, given, waitMs })));
+  }
+  return lines.length > 0 ? lines : ['No erasure was interrupted'];
+}
+
+function sentenceOf({ organization_id, app_id, ids, begun_at }: UnfinishedErasure): string {
+  const who = ids === null ? 'all people' : 'a person';
+  return `The erasure of ${who} of ${app_id || organization_id} that began at ${begun_at.toISOString()} is not finished`;
+}
+
+/** Erasures that were interrupted, or run now. */
+async function othersOf({ db }: EraseStores): Promise<string[]> {
+  return (await unfinishedErasuresOf(db)).map(
+    (one) => `${sentenceOf(one)}. If it does not run any more, complete it: npm run admin -- erase --unfinished`,
+  );
+}
+
+interface Erasure {
+  readonly scope: ErasureScope;
+  readonly appIds: readonly string[];
+  /** Null for all people. */
+  readonly given: Person | null;
+  readonly waitMs: number;
+}
+
+async function eraseWithin(stores: EraseStores, { scope, appIds, given, waitMs }: Erasure): Promise<string[]> {
+  const { db, redis, clickhouse, nats, clock } = stores;
+  const { organization_id } = scope;
+  const complete = (known: Person | null) => known && completePerson(known, scope, { db, redis, clickhouse, appIds });
+  const begun = new BegunErasure(db, scope);
   const list = new ErasureList(db, organization_id);
+  const known = await complete(given);
+  await begun.begin(known);
   const untilMs = clock();
-  await list.add(await complete(), untilMs);
-  const isCaughtUp = await ingestReaches(stores, untilMs + listedMs, request.waitMs);
-  const person = await complete();
+  await list.add(known, untilMs);
+  const isCaughtUp = await ingestReaches(stores, untilMs + listedMs, waitMs);
+  const person = await complete(known);
+  await begun.note(person);
   await list.extend(person);
   const keys = await eraseInRedis(redis, appIds, person);
   const installs = await eraseInPostgres(db, appIds, person);
+  const noteDays = (days: readonly number[]) => begun.noteDays(days);
   const rows = person
-    ? await erasePerson(clickhouse, scope, person, given)
-    : await eraseOrganization(clickhouse, organization_id);
-  const left = await scrubPostgres(db);
+    ? await erasePerson(clickhouse, scope, person, noteDays)
+    : await eraseOrganization(clickhouse, organization_id, noteDays);
   if (!isCaughtUp) {
+    await scrubPostgres(db);
     throw new AdminError(
       `${lineOf(rows)}; ingest has not yet stored all records received before this command. It will store the remaining ones blank. ` +
         'Run the same command again once ingest has caught up, to erase what it stored meanwhile and to purge the log',
     );
   }
   await emptyLog(nats);
+  await begun.forget();
+  const left = await scrubPostgres(db);
+  await begun.finish();
   return [
     lineOf(rows),
     `Removed ${installs} installs from Postgres and ${keys} keys from Redis`,

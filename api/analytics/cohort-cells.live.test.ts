@@ -53,6 +53,7 @@ function comparing(): ActiveInstalls {
   return new ActiveInstalls({
     clickhouse: stage.clickhouse,
     asOf: async () => stage.asOfMs,
+    unfinished: async () => [],
     isFirst: () => true,
     eventsMin: 1,
     time: systemTime,
@@ -212,7 +213,12 @@ test('an erased person has no activity and no revenue any more, and is still an 
   const erased = new Set([...paid].filter((id) => id !== '').slice(0, 3));
   const none = new Set<string>();
   const ids = { device: none, install: erased, user: none, click: none };
-  const counts = await erasePerson(stage.clickhouse, { organization_id: mine.organization_id, app_id: '' }, ids, ids);
+  const counts = await erasePerson(
+    stage.clickhouse,
+    { organization_id: mine.organization_id, app_id: '' },
+    ids,
+    async (changed) => changed,
+  );
   expect(Math.min(counts.events, counts.installs)).toBeGreaterThan(0);
   for (const one of [...records.events, ...records.installs])
     if (erased.has(one.install_id)) Object.assign(one, { install_id: '' });

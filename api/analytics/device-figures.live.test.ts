@@ -256,6 +256,7 @@ test('all of them are exact over a million records', { tags: ['slow'], timeout: 
   const active = new ActiveInstalls({
     clickhouse: stage.clickhouse,
     asOf: async () => stage.asOfMs,
+    unfinished: async () => [],
     isFirst: () => true,
     time: systemTime,
     log: () => undefined,

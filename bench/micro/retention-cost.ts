@@ -123,6 +123,7 @@ async function compareRecords(): Promise<void> {
   const active = new ActiveInstalls({
     clickhouse: client,
     asOf: async () => weekly.observed_ms,
+    unfinished: async () => [],
     isFirst: () => true,
     eventsMin: 1,
     time: systemTime,

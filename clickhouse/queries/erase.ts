@@ -87,20 +87,16 @@ export async function idsBeside(
   return { device: texts('device_id'), install: texts('install_id'), click: texts('click_id') };
 }
 
-/**
- * The rows of a person, in the order in which they must be blanked. Rows with a given id come last, because after a
- * crash the others are found again through them.
- */
+/** The rows of a person. Other clicks of the same visitor come first: only the named ones lead to them. */
 async function* placesOf(
   client: ClickHouse,
   scope: ErasureScope,
   ids: PersonIds,
-  given: PersonIds,
 ): AsyncGenerator<[ErasableTable, Place[]]> {
-  const find = (from: ErasableTable, where: string, of = ids, more: Record<string, unknown> = {}) =>
+  const find = (from: ErasableTable, where: string, more: Record<string, unknown> = {}) =>
     client.query<Place>(
       `SELECT _partition_id AS partition, ${placeIn(from)} FROM ${from} WHERE ${where}`,
-      { ...paramsOf(scope, of), ...more },
+      { ...paramsOf(scope, ids), ...more },
       silent,
     );
   // The same visitor of the same day is the same person, by our own definition.
@@ -114,29 +110,10 @@ async function* placesOf(
   yield ['clicks', await find('clicks', `${sql.scope} AND ${isNamed}`)];
   // A match mentions every click that it compared, including other devices'.
   const looked = `${isNamed} OR has({click:Array(String)}, shadow_click_id) OR arrayExists(one -> position(detail, one) > 0, {click:Array(String)})`;
-  const isGiven = 'has({given_device:Array(String)}, device_id) OR has({given_install:Array(String)}, install_id)';
-  yield [
-    'matches',
-    await find('matches', `${sql.scope} AND (${sql.asker} OR ${looked}) AND NOT (${isGiven})`, ids, {
-      given_device: [...given.device],
-      given_install: [...given.install],
-    }),
-  ];
-  yield ['dead_letters', await find('dead_letters', `record != '' AND (${deadLetter})`, ids, { texts: textsOf(ids) })];
+  yield ['matches', await find('matches', `${sql.scope} AND (${sql.asker} OR ${looked})`)];
+  yield ['dead_letters', await find('dead_letters', `record != '' AND (${deadLetter})`, { texts: textsOf(ids) })];
   for (const table of ['events', 'installs'] as const)
-    yield [
-      table,
-      await find(
-        table,
-        `${sql.scope} AND (${personIn(table)})
-      AND NOT (has({given_device:Array(String)}, device_id) OR has({given_install:Array(String)}, install_id) OR has({given_user:Array(String)}, user_id))`,
-        ids,
-        { given_device: [...given.device], given_install: [...given.install], given_user: [...given.user] },
-      ),
-    ];
-  yield ['matches', await find('matches', `${sql.scope} AND (${sql.asker})`, given)];
-  for (const table of ['events', 'installs'] as const)
-    yield [table, await find(table, `${sql.scope} AND (${sql.person})`, given)];
+    yield [table, await find(table, `${sql.scope} AND (${personIn(table)})`)];
 }
 
 /** A rejected record names its organization, unless it is malformed; then only a long id can be assumed unique. */
@@ -156,18 +133,22 @@ function textsOf(ids: PersonIds): string[] {
   });
 }
 
+/**
+ * Stores the UTC days (since 1970) whose cells the erasure changes, before the first row is blanked: afterwards, they cannot be found any
+ * more. @returns all days to count again, with those of earlier runs that were killed.
+ */
+export type NoteDays = (days: readonly number[]) => Promise<readonly number[]>;
+
 /** @returns how many rows of each table were blanked. @throws ClickHouseFailure */
 export async function erasePerson(
   client: ClickHouse,
   scope: ErasureScope,
   ids: PersonIds,
-  given: PersonIds,
+  noteDays: NoteDays,
 ): Promise<Record<ErasableTable, number>> {
   const counts = { clicks: 0, installs: 0, events: 0, matches: 0, dead_letters: 0 };
-  const days = await activeDays(client, scope, ids);
-  // Before too: after a crash in between, the days could not be found any more.
-  await recount(client, scope.organization_id, days);
-  for await (const [table, places] of placesOf(client, scope, ids, given)) {
+  const days = await noteDays(await activeDays(client, scope, ids));
+  for await (const [table, places] of placesOf(client, scope, ids)) {
     counts[table] += places.length;
     for (const partition of new Set(places.map((place) => place.partition))) {
       const some = places.filter((place) => place.partition === partition);
@@ -220,10 +201,10 @@ function placeSql({ log_partition, kind, producer_id, frame_no, idx }: Place): s
 export async function eraseOrganization(
   client: ClickHouse,
   organizationId: string,
+  noteDays: NoteDays,
 ): Promise<Record<ErasableTable, number>> {
   const counts = { clicks: 0, installs: 0, events: 0, matches: 0, dead_letters: 0 };
-  const days = await allDays(client, organizationId);
-  await recount(client, organizationId, days);
+  const days = await noteDays(await allDays(client, organizationId));
   for (const table of erasableTables) {
     const column = emptied[table][0] ?? '';
     const isOf =

@@ -53,7 +53,7 @@ SELECT sql FROM (
   SELECT 6, tablename || policyname, format('CREATE POLICY %I ON %I.%I FOR %s TO %s%s%s;', policyname, schemaname, tablename,
          cmd, array_to_string(roles, ', '), ' USING (' || qual || ')', ' WITH CHECK (' || with_check || ')')
     FROM pg_policies
-) AS statements ORDER BY part, at`;
+) AS statements ORDER BY part, at, sql`;
 
 export async function dumpPostgres(postgres: Queries): Promise<string> {
   const statements = await postgres.query<Statement>(postgresSql);

@@ -152,7 +152,7 @@ test('a late attribution by a dead owner is refused once another owner has store
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a', 5);
   await storeInstall({ partition: other, no: 20 }, 'a');
-  await place.postgres.execute('DELETE FROM ingest.late_cursor WHERE partition = $1', [own0]);
+  await place.administer('DELETE FROM ingest.late_cursor WHERE partition = $1', [own0]);
   let letGo: () => void = () => undefined;
   const held = new Promise<void>((done) => {
     letGo = done;
@@ -203,7 +203,7 @@ test('when the cursor of installs is lost, they are examined from the first even
   await storeEvents({ partition: own0, no: 10 }, 'a', 2);
   await storeInstall({ partition: other, no: 20 }, 'a');
   (await own(own0)).die();
-  await place.postgres.execute('DELETE FROM ingest.late_cursor WHERE partition = $1', [own0]);
+  await place.administer('DELETE FROM ingest.late_cursor WHERE partition = $1', [own0]);
   await learn(await own(own0));
   expect(await linked()).toEqual(all(2));
 });

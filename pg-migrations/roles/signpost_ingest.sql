@@ -1,12 +1,15 @@
 -- Ingest writes its own tables, reads whom it has to blank and the settings of apps, and deletes claims that have
 -- expired.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_ingest;
-GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.checkpoint, ingest.last_batch, ingest.late_cursor, ingest.lease,
-  ingest.member, ingest.name, ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
-GRANT SELECT, INSERT, UPDATE ON ingest.mark TO signpost_ingest;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.member, ingest.name, ingest.visitor_salt TO signpost_ingest;
+-- What says how far it has come is never deleted: without it, records would be stored again.
+GRANT SELECT, INSERT, UPDATE ON ingest.checkpoint, ingest.last_batch, ingest.late_cursor, ingest.lease, ingest.mark,
+  ingest.progress, ingest.stray TO signpost_ingest;
 GRANT SELECT, INSERT ON ingest.installation TO signpost_ingest;
 GRANT SELECT, UPDATE ON ingest.revision TO signpost_ingest;
 GRANT SELECT ON ingest.erasure TO signpost_ingest;
+-- Not the ids of people.
+GRANT SELECT (id, organization_id, days, is_erased, begun_at) ON ingest.unfinished_erasure TO signpost_ingest;
 GRANT SELECT, DELETE ON claims TO signpost_ingest;
 -- Rows are locked before they are deleted, which requires the privilege to update one column.
 GRANT UPDATE (expires_at) ON claims TO signpost_ingest;
