@@ -64,10 +64,10 @@ export const journalRoot = `${dataFolder}/journal`;
 /** A slot of a machine. It outlives the processes that hold it. */
 export class EdgeSlot {
   readonly name: string;
-  /** When its processes were killed or frozen, or time jumped. */
+  /** When its processes were killed or frozen. */
   readonly #hindrances: { readonly at: number; readonly since: number }[] = [];
-  /** When what was answered was of a producer whose syncs failed until it was given up: that is never synced. */
-  readonly unsynced: { readonly from: number; readonly to: number }[] = [];
+  /** When what was answered may not have been synced, and until when that is so. */
+  readonly #unsynced: { readonly from: number; readonly to: number; readonly until: number }[] = [];
   program: Program | undefined;
   journal: Journal | undefined;
   readonly #options: EdgeOptions;
@@ -91,9 +91,23 @@ export class EdgeSlot {
     return machine.disk.hinderedSince(machine.now);
   }
 
+  /** Times whose answers may not have been synced when the power is lost now, besides those since `unsafeSince`. */
+  get unsynced(): readonly { readonly from: number; readonly to: number }[] {
+    return this.#unsynced.filter(({ until }) => until > this.#options.machine.now);
+  }
+
   /** What was answered just before is not synced in time; if syncs are slow, nor is what was answered since they are. */
-  noteHindrance(since = this.hinderedSince): void {
-    this.#hindrances.push({ at: this.#options.machine.now, since });
+  noteHindrance(): void {
+    this.#hindrances.push({ at: this.#options.machine.now, since: this.hinderedSince });
+  }
+
+  /**
+   * The machine has slept. What was answered just before it (or since syncs are slow) is synced just after it, or written
+   * out by the operating system if its process dies first. @param since - `hinderedSince` when it fell asleep.
+   */
+  noteSleep(since: number): void {
+    const { now } = this.#options.machine;
+    this.#unsynced.push({ from: since - syncedWithinMs, to: now + syncedWithinMs, until: now + writtenBackMs });
   }
 
   start(): void {
@@ -109,7 +123,9 @@ export class EdgeSlot {
       scheduler.note(() => `${program.name}: ${line}`);
       if (!line.includes('could not be synced')) return;
       const to = scheduler.now;
-      this.unsynced.push({ from: machine.disk.hinderedSince(to) - syncedWithinMs, to });
+      // Of a producer whose syncs failed until it was given up: that is never synced.
+      const from = machine.disk.hinderedSince(to) - syncedWithinMs;
+      this.#unsynced.push({ from, to, until: Number.POSITIVE_INFINITY });
     };
     program.enter(() => {
       Journal.open({ root: journalRoot, slot, segmentBytes, bytesMax, sync, unsyncedBytesMax, log }, system).then(

@@ -168,7 +168,7 @@ export class World {
   leap(ms: number): void {
     const since = this.slots.map((slot) => slot.hinderedSince);
     this.scheduler.leap(ms);
-    for (const [at, slot] of this.slots.entries()) slot.noteHindrance(since[at]);
+    for (const [at, slot] of this.slots.entries()) slot.noteSleep(since[at] ?? this.scheduler.now);
   }
 
   /** A machine loses power. If answers do not wait for the disk, what was answered since its last sync may be lost. */
