@@ -9,6 +9,8 @@ export const filterNames = [
   'link_id',
   'campaign',
   'country',
+  'region',
+  'city',
   'platform',
   'utm_source',
   'utm_medium',

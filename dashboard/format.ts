@@ -46,6 +46,12 @@ export function country(code: string): string {
   }
 }
 
+/** The API names regions by their ISO 3166-2 code, which begins with the country; without a code, by their name. */
+export function region(code: string): string {
+  const [, of] = /^([A-Z]{2})-/.exec(code) ?? [];
+  return of === undefined ? code : `${code} (${country(of)})`;
+}
+
 const languages = new Intl.DisplayNames([locale], { type: 'language' });
 
 /** The name of a language code such as `de` or `pt-br`. */

@@ -10,7 +10,7 @@ import {
   shownValue,
   useAddress,
 } from '#dashboard/address.ts';
-import { country, date, languageName } from '#dashboard/format.ts';
+import { country, date, languageName, region } from '#dashboard/format.ts';
 import { onKeys } from '#dashboard/shortcuts.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { Choice } from './fields.tsx';
@@ -138,6 +138,7 @@ export function Chip({ label, value, onRemove }: ChipProps) {
 
 function valueText(name: FilterName, value: string, names: ReadonlyMap<string, string>): string {
   if (name === 'country') return country(value);
+  if (name === 'region') return region(value);
   if (name === 'language') return languageName(value);
   if (name === 'platform') return named('platform', value);
   return names.get(value) ?? (value === '' ? t('none') : value);

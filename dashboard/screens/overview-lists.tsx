@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { type FilterName, filterValue, useAddress, type View } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
-import { country, languageName } from '#dashboard/format.ts';
+import { country, languageName, region } from '#dashboard/format.ts';
 import { figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
 import { CsvButton } from '#dashboard/parts/csv-button.tsx';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
@@ -19,7 +19,7 @@ type Row = Answer<'GET /analytics/breakdown'>['data'][number];
 /** Cards by the name of their parameter in the address; the first field of each is shown at first. */
 const cards = {
   by: ['link_id', 'campaign', 'tag'],
-  where: ['country', 'platform', 'os', 'language'],
+  where: ['country', 'region', 'city', 'platform', 'os', 'language'],
   from: ['referrer', 'browser'],
   what: ['utm_source', 'utm_medium', 'utm_campaign', 'event_name'],
 } as const satisfies Record<string, readonly Field[]>;
@@ -106,7 +106,12 @@ function ListCard({ card, view, metric: wanted, currency, page }: ListsProps & {
         </span>
       }
     >
-      <Found rows={rows} error={found.error} retry={() => void found.refetch()}>
+      <Found
+        rows={rows}
+        error={found.error}
+        retry={() => void found.refetch()}
+        hint={rows && isUnplaced(field, rows) ? t('list.no_places') : null}
+      >
         {(some) => (
           <Ranks
             rows={some.slice(0, rowsMax).map((row) => {
@@ -127,13 +132,21 @@ function ListCard({ card, view, metric: wanted, currency, page }: ListsProps & {
 }
 
 /** Without a value, these could not be found out; a campaign or a parameter was not set. */
-const measured: ReadonlySet<Field> = new Set<Field>(['country', 'platform', 'os', 'language', 'browser']);
+const measured: ReadonlySet<Field> = new Set<Field>([
+  ...(['country', 'region', 'city'] as const),
+  ...(['platform', 'os', 'language', 'browser'] as const),
+]);
+
+/** Records have no regions and cities if the installation's GeoIP database has none. */
+const isUnplaced = (field: Field, rows: readonly Row[]) =>
+  (field === 'region' || field === 'city') && rows.every(({ value }) => value === null);
 
 function labelOf(field: Field, { value, label }: Row): string {
   if (value === null && field === 'link_id') return t('no_link');
   if (value === null) return t(field === 'referrer' ? 'direct' : measured.has(field) ? 'unknown' : 'none');
   if (label) return label;
   if (field === 'country') return country(value);
+  if (field === 'region') return region(value);
   if (field === 'language') return languageName(value);
   return field === 'platform' ? named('platform', value) : value;
 }
@@ -156,10 +169,12 @@ interface FoundProps {
   readonly rows: readonly Row[] | undefined;
   readonly error: unknown;
   readonly retry: () => void;
+  /** Why none of the rows has a value. */
+  readonly hint: string | null;
   readonly children: (rows: readonly Row[]) => ReactNode;
 }
 
-function Found({ rows, error, retry, children }: FoundProps): ReactNode {
+function Found({ rows, error, retry, hint, children }: FoundProps): ReactNode {
   if (!rows && error) {
     return (
       <div className="inside">
@@ -169,5 +184,6 @@ function Found({ rows, error, retry, children }: FoundProps): ReactNode {
   }
   if (!rows) return <Loading lines={6} />;
   if (rows.length === 0) return <p className="ranks none muted">{t('list.nothing')}</p>;
+  if (hint !== null) return <p className="ranks none muted">{hint}</p>;
   return children(rows);
 }
