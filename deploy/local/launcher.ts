@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { processEnvironment } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import type { Config } from '#common/process/settings.ts';
+import { refuseInterruptedRestore } from './backup/restore.ts';
 import { StartupError } from './child.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { ensureDatabaseRoles } from './database-roles.ts';
@@ -68,6 +69,7 @@ export class Launcher {
   /** Starts everything. @returns the text with the addresses. */
   async start(): Promise<string> {
     const { config, dataDir } = this.#parts;
+    refuseInterruptedRestore(dataDir);
     const apiPort = await portFor('The API', config.API_PORT, 'API_PORT', config.API_HOST);
     await this.#checkPorts();
     const key = config.SECRET_KEY === '' ? secretKey(dataDir) : config.SECRET_KEY;

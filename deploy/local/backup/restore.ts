@@ -4,9 +4,9 @@
  *
  *   verified → copied to drafts → renamed
  *
- * Drafts of an interrupted restore are replaced by the next one.
+ * The drafts are there from the first copied file to the last rename. npm start refuses to run beside them, and the next restore replaces them.
  */
-import { existsSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartupError } from '#deploy/local/child.ts';
 import { closeDataFolder } from '#deploy/local/closed-folder.ts';
@@ -39,7 +39,10 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
     await verifyBackup(folder);
     const hasJournals = existsSync(join(dataDir, 'journal'));
     const hasNewerRecords = hasJournals || existsSync(join(dataDir, 'nats', 'store'));
-    for (const store of stores) rmSync(draftOf(dataDir, store), { recursive: true, force: true });
+    for (const store of stores) {
+      rmSync(draftOf(dataDir, store), { recursive: true, force: true });
+      mkdirSync(draftOf(dataDir, store), { recursive: true, mode: 0o700 });
+    }
     const isElsewhere = (file: string) =>
       file === factsFile || file === checksumsFile || stores.some((store) => file.startsWith(`${store}/`));
     const isKept = (file: string) => hasJournals && file.startsWith('journal/');
@@ -55,6 +58,15 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
   } finally {
     lock.release();
   }
+}
+
+/** npm start would begin an empty installation with the keys of the backup. @throws StartupError */
+export function refuseInterruptedRestore(dataDir: string): void {
+  const draft = stores.map((store) => draftOf(dataDir, store)).find((one) => existsSync(one));
+  if (draft === undefined) return;
+  throw new StartupError(
+    `A restore into ${dataDir} was interrupted: restore again. To start without the backup, delete ${draft} and other folders whose names end in .restored.`,
+  );
 }
 
 function createLinks(dataDir: string, links: BackupFacts['links']): void {

@@ -1,0 +1,53 @@
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { backupFormat, factsFile, platform } from './backup-facts.ts';
+import { BackupWriter } from './backup-files.ts';
+import { refuseInterruptedRestore, restore } from './restore.ts';
+
+let folder: string;
+let dataDir: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'signpost-restore-'));
+  dataDir = join(folder, 'data');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** A backup of two stores with one file each. */
+async function backup(): Promise<string> {
+  const source = join(folder, 'source');
+  const target = join(folder, 'backup');
+  const writer = new BackupWriter(target);
+  mkdirSync(target);
+  for (const store of ['clickhouse/store', 'postgres/cluster']) {
+    mkdirSync(join(source, store), { recursive: true });
+    writeFileSync(join(source, store, 'file'), store);
+    await writer.addFolder(join(source, store), store);
+  }
+  await writer.addText('secret', 'key');
+  const times = { started_at: '', ended_at: '', replay_from: '' };
+  const facts = { format: backupFormat, version: '0', platform, ...times, links: {} };
+  writeFileSync(join(target, factsFile), JSON.stringify(facts));
+  return target;
+}
+
+test('after a restore that ended in the middle, npm start refuses to run until the next one is complete', async () => {
+  const made = await backup();
+  const files = ['clickhouse/store/file', 'postgres/cluster/file', 'key'].map((file) => join(dataDir, file));
+  // A folder in the place of the first file to copy.
+  mkdirSync(join(dataDir, 'key', 'folder'), { recursive: true });
+  expect(() => refuseInterruptedRestore(dataDir)).not.toThrow();
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow('EISDIR');
+  expect(() => refuseInterruptedRestore(dataDir)).toThrow(/was interrupted: restore again/);
+  rmSync(join(dataDir, 'key'), { recursive: true });
+  await restore({ dataDir, folder: made });
+  expect(() => refuseInterruptedRestore(dataDir)).not.toThrow();
+  expect(files.filter((file) => existsSync(file))).toEqual(files);
+});
+
+test('npm start refuses to run when one of the stores of an interrupted restore is in its place already', () => {
+  mkdirSync(join(dataDir, 'clickhouse', 'store'), { recursive: true });
+  mkdirSync(join(dataDir, 'postgres', 'cluster.restored'), { recursive: true });
+  expect(() => refuseInterruptedRestore(dataDir)).toThrow(/was interrupted: restore again/);
+});
