@@ -1,5 +1,6 @@
 /** Rows of a file that lists links of Branch: each becomes what Branch's API says of its link. */
 import { isDeepStrictEqual } from 'node:util';
+import { SECOND_MS } from '#common/durations.ts';
 import type { BranchAnswer } from './branch-links.ts';
 import { CsvFault, type CsvRecord } from './csv-records.ts';
 import { type BranchProgress, branchKeyContext, type UnansweredRows } from './import.ts';
@@ -9,6 +10,8 @@ import { branchUrl, readBranchRow } from './link-reader.ts';
 
 /** Then a link that is never answered holds the others no longer. */
 const roundsMax = 5;
+/** Fewer than are asked at a time, so that rows are asked in the same round. */
+const signsMax = 4;
 
 /** Branch answers nothing at the moment. */
 export class BranchSilent extends Error {}
@@ -40,8 +43,11 @@ export async function branchRows(
   const urls = asked.map((one) => (isFault(one) ? null : one));
   const before: BranchProgress = run.row.layout ?? {};
   // First, because none is asked once one stays unanswered.
-  const [sign, ...answers] = await branch.links.ask({ key, urls: [signOf(urls, before), ...urls], signal });
-  const unanswered = signal.aborted ? undefined : unansweredRows(run.row, answers, isAnswer(sign ?? null));
+  const signs = signsOf(urls, before, run.nowMs);
+  const all = await branch.links.ask({ key, urls: [...signs, ...urls], signal });
+  const answers = all.slice(signs.length);
+  const sign = signs[all.slice(0, signs.length).findIndex(isAnswer)];
+  const unanswered = signal.aborted ? undefined : unansweredRows(run.row, answers, sign !== undefined);
   const givenUp = unanswered?.rounds === roundsMax ? unanswered.rows : [];
   const links: (ImportedLink | RowFault)[] = [];
   let refusal = '';
@@ -64,7 +70,7 @@ export async function branchRows(
   // Most likely the key is that of another app, and every other row would be refused too.
   if (silence === null && run.row.rows_read === 0 && refusal !== '' && !answers.some((one) => one?.kind === 'link'))
     throw new CsvFault(`Branch describes none of the first ${records.length} links with this key: ${refusal}`);
-  const answered = urls[answers.slice(0, links.length).findLastIndex(isAnswer)]?.href ?? before.answered;
+  const answered = urls[answers.slice(0, links.length).findLastIndex(isAnswer)]?.href ?? before.answered ?? sign?.href;
   const progress = {
     ...(answered === undefined ? {} : { answered }),
     ...(unanswered === undefined || givenUp.length > 0 ? {} : { unanswered }),
@@ -79,10 +85,22 @@ function progressIn({ answered, unanswered }: BranchProgress): BranchProgress {
   return { ...(answered === undefined ? {} : { answered }), ...(unanswered === undefined ? {} : { unanswered }) };
 }
 
-/** After a round in which nothing behind the unanswered row was answered: a link that was answered before, else another one of this chunk. */
-function signOf(urls: readonly (URL | null)[], { answered, unanswered }: BranchProgress): URL | null {
-  if (unanswered?.is_last !== true) return null;
-  return answered === undefined ? (urls.findLast((url) => url !== null) ?? null) : new URL(answered);
+/**
+ * After a round in which nothing behind the unanswered row was answered: a link that was answered before, else some of this chunk. Those
+ * are others every second, because any of them may be dead too.
+ */
+function signsOf(urls: readonly (URL | null)[], { answered, unanswered }: BranchProgress, nowMs: number): URL[] {
+  if (unanswered?.is_last !== true) return [];
+  if (answered !== undefined) return [new URL(answered)];
+  const known = urls.filter((url) => url !== null);
+  const first = Math.floor(nowMs / SECOND_MS);
+  const step = Math.max(1, Math.floor(known.length / signsMax));
+  return known.length === 0
+    ? []
+    : Array.from(
+        { length: Math.min(signsMax, known.length) },
+        (_, at) => known[(first + at * step) % known.length] as URL,
+      );
 }
 
 /**

@@ -290,6 +290,7 @@ test.each([
   ['alone at the beginning of a chunk', 51, [50]],
   ['at the beginning of a chunk, with none behind them', 53, [50, 51, 52]],
   ['at the beginning of the file', 14, [0, 1, 2, 3, 4, 5, 6, 7]],
+  ['at the beginning and at the end of the first chunk', 54, [0, 1, 2, 3, 4, 5, 6, 7, 49]],
 ])(
   'links %s that are never answered are reported after 5 rounds in which others were, and the import goes on',
   async (_, count, silent) => {
@@ -299,7 +300,7 @@ test.each([
     );
     const id = await begun(app.id, listOf(count));
     // Before these, one may show that no link was asked which Branch answers; after them, the rows behind are asked.
-    for (let round = 0; round <= 6 && (await checked(id)).state === 'checking'; round++)
+    for (let round = 0; round <= 24 && (await checked(id)).state === 'checking'; round++)
       await api.db.execute(`UPDATE imports SET worker_until = now() - interval '1 second' WHERE id = $1`, [id]);
     const unsupported = silent.length;
     expect(await read(id)).toMatchObject({ state: 'checked', rows: { new: count - unsupported, unsupported } });
