@@ -6,7 +6,7 @@ import { systemClock } from '#common/clock.ts';
 import { ConfigError, closeNewFiles, loadConfig } from '#common/process/config.ts';
 import type { Config } from '#common/process/settings.ts';
 import { Nats } from '#common/stores/nats.ts';
-import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
+import { Postgres, PostgresUnavailable, patientConnectMs } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import type { AdminParts } from './admin/accounts.ts';
 import { addAuditCommand } from './admin/audit.ts';
@@ -44,7 +44,7 @@ async function run(addCommands: (program: Command, config: Config) => void): Pro
       throw new AdminError(
         'DATABASE_URL is not set, and npm start is not running Postgres on this machine. Set it, or run npm start first.',
       );
-    db ??= new Postgres({ url, name: 'admin', connectionsMax: 1 });
+    db ??= new Postgres({ url, name: 'admin', connectionsMax: 1, connectTimeoutMs: patientConnectMs });
     return { db, clock: systemClock };
   };
   let clickhouse: ClickHouse | undefined;
@@ -70,7 +70,13 @@ async function run(addCommands: (program: Command, config: Config) => void): Pro
         redis: known('REDIS_URL', config.REDIS_URL || localRedisUrl(config.DATA_DIR)),
         nats: known('NATS_URL', config.NATS_URL || localNatsUrl(config.DATA_DIR)),
       };
-      db ??= new Postgres({ url: urls.db, name: 'admin', connectionsMax: 1, statementTimeoutMs: rewriteTimeoutMs });
+      db ??= new Postgres({
+        url: urls.db,
+        name: 'admin',
+        connectionsMax: 1,
+        connectTimeoutMs: patientConnectMs,
+        statementTimeoutMs: rewriteTimeoutMs,
+      });
       redis ??= new Redis({ url: urls.redis, name: 'admin', commandTimeoutMs: 10_000 });
       await redis.connect();
       nats ??= await Nats.connect({ url: urls.nats, name: 'admin', installation: config.INSTALLATION });

@@ -9,7 +9,7 @@ import { systemClock } from '#common/clock.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
 import { childEnvironment } from '#common/process/config.ts';
-import { Postgres } from '#common/stores/postgres.ts';
+import { Postgres, patientConnectMs } from '#common/stores/postgres.ts';
 import { Rows } from '#redirector/testing/running-edge.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';
 import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
@@ -29,7 +29,10 @@ let parts: AdminParts;
 
 beforeAll(async () => {
   database = await postgresForTest();
-  parts = { db: new Postgres({ url: database.url, name: 'admin-test' }), clock: systemClock };
+  parts = {
+    db: new Postgres({ url: database.url, name: 'admin-test', connectTimeoutMs: patientConnectMs }),
+    clock: systemClock,
+  };
 });
 beforeEach(() => parts.db.execute('TRUNCATE organizations, users CASCADE'));
 afterAll(async () => {

@@ -12,6 +12,8 @@ export interface PostgresOptions {
   readonly connectionsMax?: number;
   /** Maximum duration of a statement, enforced by the server. */
   readonly statementTimeoutMs?: number;
+  /** Maximum duration of opening a connection; 3 s if absent, since a request waits for it. */
+  readonly connectTimeoutMs?: number;
   /** Follows each statement; absent: none is followed. */
   readonly around?: Around | undefined;
   /** Called for errors on idle connections, when the server has gone. */
@@ -20,8 +22,9 @@ export interface PostgresOptions {
 
 /** Requests that may wait for a connection; beyond it Postgres counts as unavailable. */
 const waitingMax = 1_000;
-const connectTimeoutMs = 3_000;
 const idleTimeoutMs = 30_000;
+/** For commands of an operator, who rather waits for a busy server than reads that it is unavailable. */
+export const patientConnectMs = 30_000;
 
 /** Postgres is unavailable, restarting, overloaded or too slow. Retryable; an HTTP caller gets 500 and Retry-After. */
 export class PostgresUnavailable extends Error {
@@ -196,7 +199,7 @@ export class Postgres implements Queries {
     const settings = {
       application_name: options.name,
       max: connectionsMax,
-      connectionTimeoutMillis: connectTimeoutMs,
+      connectionTimeoutMillis: options.connectTimeoutMs ?? 3_000,
       idleTimeoutMillis: idleTimeoutMs,
       statement_timeout: statementTimeoutMs,
       // A server that is stopped or disconnected never sends its own timeout.

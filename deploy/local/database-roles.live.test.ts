@@ -65,6 +65,7 @@ const everybody = [
   "UPDATE apps SET host = 'evil.example'",
   'DELETE FROM apps',
   'INSERT INTO ingest.erasure (organization_id, until_ms, salt, expires_at) VALUES ($$org_1$$, 0, $$$$, now())',
+  'SELECT ids FROM ingest.unfinished_erasure',
   'UPDATE ingest.numbering SET since_ms = 0',
   'INSERT INTO pg_migrations (name, run_on) VALUES ($$x$$, now())',
   'CREATE TABLE mine (a int)',
@@ -172,6 +173,9 @@ const refused: Record<ProcessRoleName, readonly string[]> = {
     'SELECT name FROM apps',
     ...installs.slice(0, 2),
     ...webhooks,
+    ...['checkpoint', 'last_batch', 'late_cursor', 'lease', 'mark', 'progress', 'stray', 'erasure', 'revision'].map(
+      (table) => `DELETE FROM ingest.${table}`,
+    ),
   ],
   signpost_api_process: [
     ...everybody,

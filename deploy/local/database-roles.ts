@@ -1,6 +1,6 @@
 /** The Postgres users of Signpost's processes, in the server that npm start runs. */
 import { join } from 'node:path';
-import { Postgres } from '#common/stores/postgres.ts';
+import { Postgres, patientConnectMs } from '#common/stores/postgres.ts';
 import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
 import { keptPassword } from './kept-password.ts';
 import type { DatabaseUrls } from './launch-plan.ts';
@@ -18,7 +18,7 @@ const roleOf: Record<keyof DatabaseUrls, ProcessRoleName> = {
  * idempotent. @returns the URL of the same database for each role.
  */
 export async function ensureDatabaseRoles(ownerUrl: string, folder: string): Promise<DatabaseUrls> {
-  const db = new Postgres({ url: ownerUrl, name: 'launcher', connectionsMax: 1 });
+  const db = new Postgres({ url: ownerUrl, name: 'launcher', connectionsMax: 1, connectTimeoutMs: patientConnectMs });
   try {
     const urlOf = async (process: keyof DatabaseUrls): Promise<string> => {
       const role = roleOf[process];

@@ -1,6 +1,6 @@
 import { createFirstUser } from '#api/admin/accounts.ts';
 import { systemClock } from '#common/clock.ts';
-import { Postgres } from '#common/stores/postgres.ts';
+import { Postgres, patientConnectMs } from '#common/stores/postgres.ts';
 import { StartupError } from './child.ts';
 import type { FirstLogin } from './made-once.ts';
 
@@ -15,7 +15,12 @@ export interface MadeUser {
  * @throws StartupError when the given address or password is rejected.
  */
 export async function ensureFirstUser(databaseUrl: string, login: FirstLogin): Promise<MadeUser> {
-  const db = new Postgres({ url: databaseUrl, name: 'launcher', connectionsMax: 1 });
+  const db = new Postgres({
+    url: databaseUrl,
+    name: 'launcher',
+    connectionsMax: 1,
+    connectTimeoutMs: patientConnectMs,
+  });
   try {
     const user = { email: login.email, password: login.password, name: '', organization: 'My organization' };
     const outcome = await createFirstUser({ db, clock: systemClock }, user);

@@ -2,7 +2,7 @@ import { appsWithLostKey, replaceLostKeys } from '#api/admin/lost-keys.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Config } from '#common/process/settings.ts';
-import { Postgres } from '#common/stores/postgres.ts';
+import { Postgres, patientConnectMs } from '#common/stores/postgres.ts';
 import { StartupError } from './child.ts';
 
 export interface SecretCheck {
@@ -17,7 +17,12 @@ export interface SecretCheck {
 /** @throws StartupError when API keys in Postgres can't be decrypted and LOST_API_KEYS does not say to replace them. */
 export async function checkSecret({ databaseUrl, secretKey, source, onLost, note }: SecretCheck): Promise<void> {
   const apiKeys = new ApiKeys(parseSecretKeys(secretKey));
-  const db = new Postgres({ url: databaseUrl, name: 'launcher', connectionsMax: 1 });
+  const db = new Postgres({
+    url: databaseUrl,
+    name: 'launcher',
+    connectionsMax: 1,
+    connectTimeoutMs: patientConnectMs,
+  });
   try {
     const lost = await appsWithLostKey(db, apiKeys);
     if (lost.length === 0) return;
