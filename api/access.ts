@@ -38,6 +38,45 @@ export function refuseWrite(caller: UserCaller, organizationId: string): Rejecti
   return membership.role === 'viewer' ? onlyViewing() : null;
 }
 
+/** What belongs to an organization rather than to an app, by the prefix of its ids. */
+const ofOrganizations = {
+  inv: { table: 'invitations', name: 'invitation' },
+  key: { table: 'server_keys', name: 'server key' },
+  pbk: { table: 'webhook_endpoints', name: 'postback' },
+  shp: { table: 'shared_pages', name: 'shared page' },
+  utm: { table: 'utm_templates', name: 'UTM template' },
+  viw: { table: 'saved_views', name: 'view' },
+  whk: { table: 'webhook_endpoints', name: 'webhook' },
+} as const;
+
+type OfOrganization = keyof typeof ofOrganizations;
+
+export const unknownId = (kind: OfOrganization) => notFound(`There is no ${ofOrganizations[kind].name} with this id.`);
+
+/** The organization to which this belongs, if the caller may read, write or manage there; otherwise 403, or 404. */
+export async function ownerOf(
+  db: Queries,
+  caller: UserCaller,
+  { kind, id, to }: { readonly kind: OfOrganization; readonly id: string; readonly to: 'read' | 'write' | 'manage' },
+): Promise<string | Rejection> {
+  const sql = `SELECT organization_id FROM ${ofOrganizations[kind].table} WHERE id = $1`;
+  const [found] = isId(kind, id) ? await db.query<{ organization_id: string }>(sql, [id]) : [];
+  if (!found) return unknownId(kind);
+  const { organization_id } = found;
+  const refused = { read: refuseReading, write: refuseWrite, manage: refuseManaging }[to](caller, organization_id);
+  return refused ?? organization_id;
+}
+
+function refuseReading(caller: UserCaller, organizationId: string): Rejection | null {
+  return organizationsOf(caller).includes(organizationId) ? null : notYours();
+}
+
+/** Null unless the caller is a server key for some apps: `what` belongs to no app, and says something about all of them. */
+export function refuseLimitedKey(caller: UserCaller, what: 'Costs' | 'Views'): Rejection | null {
+  if (!caller.key?.app_ids) return null;
+  return forbidden(`${what} belong to the whole organization, and this server key is limited to some of its apps.`);
+}
+
 /** Null if the user may manage keys in this organization. */
 export function refuseManaging(caller: UserCaller, organizationId: string): Rejection | null {
   const membership = caller.memberships.find((one) => one.organization_id === organizationId);

@@ -50,8 +50,14 @@ test('costs of days that statistics no longer show are not kept', async () => {
   expect((await owner.call('GET', '/costs?campaign=old')).body.data).toEqual([]);
 });
 
+test.each(['start', 'end'])('a list of costs with a day in no calendar is a 400: %s', async (name) => {
+  const answer = await owner.call('GET', `/costs?${name}=0000-01-01`);
+  expect([answer.status, answer.body.error?.details.field]).toEqual([400, name]);
+});
+
 test.each([
   [{ ...cost, day: '2026-02-30' }, 'costs[1].day'],
+  [{ ...cost, day: '0000-01-01' }, 'costs[1].day'],
   [{ ...cost, amount: '-1' }, 'costs[1].amount'],
   [{ ...cost, amount: '1.0000000001' }, 'costs[1].amount'],
   [{ ...cost, amount: 'a lot' }, 'costs[1].amount'],
@@ -66,7 +72,7 @@ test.each([
   expect((await owner.call('GET', '/costs?campaign=whole')).body.data).toEqual([]);
 });
 
-test('a viewer and another organization can change neither costs nor views, and a key needs the scope', async () => {
+test('a viewer and another organization can change neither costs nor views, and a key needs the scope and all apps', async () => {
   const view = (await owner.call('POST', '/views', { name: 'Mine', query: { interval: '7d' } })).body;
   const asOwners = { organization_id: owner.organization_id };
   for (const [method, path, body] of [
@@ -93,6 +99,14 @@ test('a viewer and another organization can change neither costs nor views, and 
   expect((await api.call(limited, 'GET', '/costs')).status).toBe(403);
   expect((await api.call(writing, 'POST', '/costs', upload)).status).toBe(200);
   expect((await api.call(reading, 'GET', '/costs?campaign=by a key')).body.pagination.total).toBe(1);
+  for (const [method, path, body] of [
+    ['POST', '/views', { name: 'Of some apps', query: {} }],
+    ['GET', '/views', undefined],
+    ['GET', `/views/${view.id}`, undefined],
+    ['PATCH', `/views/${view.id}`, { name: 'Of some apps' }],
+    ['DELETE', `/views/${view.id}`, undefined],
+  ] as const)
+    expect((await api.call(limited, method, path, body)).status, `${method} ${path}`).toBe(403);
   const made = await api.call(writing, 'POST', '/views', { name: 'By a key', query: {} });
   expect([made.status, made.body.created_by]).toEqual([201, null]);
 });

@@ -235,6 +235,15 @@ test('an app keeps 50 forged copies of a day, and room for the others', async ()
   expect(await send(app.host, skadnetworkPath, appleExamples['3.0, won'])).toBe(200);
 });
 
+test.each(['2026', '1/2/2026', 'Nov2026', '2026-11-23', '2026-11-23T10:00:00', '2026-02-30T00:00:00Z'])(
+  'a list from or until a time that is not one is a 400: %s',
+  async (time) => {
+    const app = await newApp(null);
+    for (const name of ['received_after', 'received_before'])
+      expect((await listed(app, `?${name}=${encodeURIComponent(time)}`)).status, name).toBe(400);
+  },
+);
+
 test('those older than 180 days are removed as new ones come, and are not listed', async () => {
   const app = await newApp('525463029');
   for (const name of ['2.2', '3.0, not won', '4.0, coarse value'] as const)

@@ -39,7 +39,7 @@ interface Position {
   readonly id: string;
 }
 
-const time = (description: string) => Type.Optional(Type.String({ maxLength: 40, description }));
+const time = (description: string) => Type.Optional(Type.String({ maxLength: 40, format: 'date-time', description }));
 
 const query = Type.Object(
   {

@@ -1,4 +1,5 @@
 /** Rates of exchange, from a CSV file. */
+import { isPlainDate } from '#common/storable-time.ts';
 import type { AdminParts } from './accounts.ts';
 import { type Refused, refused } from './refusal.ts';
 
@@ -54,7 +55,5 @@ const shape = /^ *(\d{4}-\d{2}-\d{2}) *, *([A-Z]{3}) *, *(\d{1,20}(?:\.\d{1,15})
 
 function rateOf(line: string): Rate | null {
   const [, day = '', currency = '', rate = ''] = shape.exec(line) ?? [];
-  const ms = day === '' ? Number.NaN : Date.parse(`${day}T00:00:00Z`);
-  if (Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(day) || !/[1-9]/.test(rate)) return null;
-  return { day, currency, rate };
+  return isPlainDate(day) && /[1-9]/.test(rate) ? { day, currency, rate } : null;
 }

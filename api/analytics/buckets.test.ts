@@ -114,12 +114,12 @@ test.each(['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'Australia/Lord_Howe', '
       const found = bucketStarts(from, from + days * DAY_MS, granularity, where);
       if (!found) throw new Error(granularity);
       expect(found[0]).toBeLessThanOrEqual(from);
-      for (const [at, start] of found.entries()) {
-        if (at > 0) expect(start).toBeGreaterThan(found[at - 1] ?? 0);
+      const unit = granularity === 'hour' ? HOUR_MS : DAY_MS;
+      const wrong = found.filter((start, at) => {
         const isChange = where.localAt(start) - where.localAt(start - 1) !== 1;
-        const unit = granularity === 'hour' ? HOUR_MS : DAY_MS;
-        if (!isChange) expect(where.localAt(start) % unit).toBe(0);
-      }
+        return (at > 0 && start <= (found[at - 1] ?? 0)) || (!isChange && where.localAt(start) % unit !== 0);
+      });
+      expect(wrong).toEqual([]);
     }
   },
 );

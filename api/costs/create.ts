@@ -1,12 +1,13 @@
 import { Type } from 'typebox';
-import { chooseOrganization, refuseWrite } from '#api/access.ts';
+import { chooseOrganization, refuseLimitedKey, refuseWrite } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { type FieldError, Rejection } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { readRevenue } from '#common/revenue.ts';
+import { isPlainDate } from '#common/storable-time.ts';
 import { allApps } from '#common/stores/tenancy.ts';
-import { costExample, costFields, isPlainDate, refuseLimitedKey } from './cost.ts';
+import { costExample, costFields } from './cost.ts';
 
 const costsMax = 1_000;
 
@@ -55,7 +56,7 @@ export const createCosts = route({
   async handle({ db, tenancy, clock, analytics }, { caller, body }) {
     const organization = await chooseOrganization(db, caller, body.organization_id);
     if (organization instanceof Rejection) return organization;
-    const denied = refuseWrite(caller, organization) ?? refuseLimitedKey(caller);
+    const denied = refuseWrite(caller, organization) ?? refuseLimitedKey(caller, 'Costs');
     if (denied) return denied;
     // The last one of several for the same campaign, day and currency is meant.
     const costs = [...new Map(body.costs.map((cost) => [keyOf(cost), cost])).values()];

@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
-import { organizationsOf, refuseOrganization, tenantOf } from '#api/access.ts';
+import { organizationsOf, refuseLimitedKey, refuseOrganization, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
 import { invalid } from '#common/http/rejection.ts';
-import { costExample, costFields, isPlainDate, refuseLimitedKey } from './cost.ts';
+import { isPlainDate } from '#common/storable-time.ts';
+import { costExample, costFields } from './cost.ts';
 
 const matching = `FROM campaign_costs WHERE organization_id = ANY ($1)
   AND ($2::date IS NULL OR day >= $2) AND ($3::date IS NULL OR day <= $3) AND ($4::text IS NULL OR campaign = $4)`;
@@ -46,7 +47,7 @@ export const listCosts = route({
     if (start !== null && !isPlainDate(start)) return invalid('start', 'must be a date such as 2026-01-31');
     if (end !== null && !isPlainDate(end)) return invalid('end', 'must be a date such as 2026-01-31');
     const denied =
-      refuseLimitedKey(caller) ??
+      refuseLimitedKey(caller, 'Costs') ??
       (organization_id === undefined ? null : await refuseOrganization(db, caller, organization_id));
     if (denied) return denied;
     const wanted = organization_id === undefined ? organizationsOf(caller) : [organization_id];

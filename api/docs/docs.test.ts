@@ -106,14 +106,14 @@ test.each(operations)(
   ({ path, operation }) => {
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     expect(operation.parameters.filter((one) => one.in === 'path').map(({ name }) => name)).toEqual(inPath);
-    for (const status of ['400', '403', '429', '500']) expect(operation.responses).toHaveProperty(status);
-    for (const answer of Object.values(operation.responses)) {
-      const resolved = '$ref' in answer ? document.components.responses[answer.$ref.split('/').at(-1) ?? ''] : answer;
-      expect(Object.keys(resolved?.headers ?? {})).toEqual(
-        expect.arrayContaining(['X-Request-Id', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']),
-      );
-      for (const content of Object.values(resolved?.content ?? {})) expect(content).toHaveProperty('example');
-    }
+    expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(['400', '403', '429', '500']));
+    const answers = Object.values(operation.responses).map((answer) =>
+      '$ref' in answer ? document.components.responses[answer.$ref.split('/').at(-1) ?? ''] : answer,
+    );
+    const limited = ['X-Request-Id', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'];
+    expect(answers.filter((answer) => limited.some((name) => answer?.headers?.[name] === undefined))).toEqual([]);
+    const contents = answers.flatMap((answer) => Object.values(answer?.content ?? {}));
+    expect(contents.filter((content) => !('example' in content))).toEqual([]);
   },
 );
 
@@ -132,7 +132,7 @@ test.each(operations)('$name: its examples match its schemas', ({ operation }) =
   for (const content of contents) {
     for (const { schema, example } of Object.values(content ?? {})) {
       const check = ajv.compile(referring(schema));
-      expect(check(example), JSON.stringify(check.errors)).toBe(true);
+      if (!check(example)) throw new Error(JSON.stringify(check.errors));
     }
   }
 });

@@ -22,13 +22,11 @@ import { firebaseFields, type ImportSource, importFields } from './import-column
 const OPEN_MAX = 10;
 const HOSTS_MAX = 20;
 
-/** Creations of one organization wait for each other, so that they see each other's imports. The number is arbitrary. */
-const lock = 'SELECT pg_advisory_xact_lock(hashtextextended(o, 5310945)) FROM unnest($1::text[]) AS o ORDER BY o';
 const insertion = `
   INSERT INTO imports (id, organization_id, app_id, source, options, created_by, created_at, updated_at, branch_key_ciphertext)
   SELECT $2, a.organization_id, a.id, $4, $5, $6, $7, $7, $8 FROM apps a
    WHERE a.organization_id = ANY ($1) AND a.id = $3 AND a.deleted_at IS NULL
-     AND (SELECT count(*) FROM imports i WHERE i.organization_id = a.organization_id AND i.state NOT IN ('imported', 'undone', 'failed')) < ${OPEN_MAX}
+     AND signpost_has_room('unfinished_imports', a.organization_id, ${OPEN_MAX})
   RETURNING ${importColumns}`;
 
 export const createImport = route({
@@ -119,7 +117,6 @@ export async function insertImport(
   nowMs: number,
 ): Promise<ImportRow | undefined> {
   const values = [source, JSON.stringify(options), createdBy, new Date(nowMs), sealed];
-  await tenant.query(lock, []);
   const [row] = await tenant.query<ImportRow>(insertion, [id, app_id, ...values]);
   return row;
 }

@@ -1,13 +1,13 @@
 /** Invitations by owners: made, listed, withdrawn. They are accepted at api/auth/invitations.ts. */
 import { Type } from 'typebox';
-import { chooseOrganization, managedOrganizations, refuseManaging } from '#api/access.ts';
+import { chooseOrganization, managedOrganizations, ownerOf, refuseManaging } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
 import { type MailParts, oweMail } from '#api/owed-mail.ts';
 import { newInvitationToken } from '#api/people.ts';
 import { route } from '#api/route.ts';
-import { invalid, notFound, Rejection } from '#common/http/rejection.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 import { newId } from '#common/ids.ts';
 import type { Queries } from '#common/stores/postgres.ts';
@@ -31,8 +31,9 @@ const insertion = `
     SELECT id FROM invitations WHERE expires_at <= $7 ORDER BY expires_at LIMIT ${PURGED_MAX} FOR UPDATE SKIP LOCKED))
   INSERT INTO invitations (id, organization_id, email, role, token_hash, invited_by, created_at, expires_at)
   SELECT $1, $2, $3, $4, $5, $6, $7, $8
-   WHERE (SELECT count(*) FROM invitations WHERE organization_id = $2 AND expires_at > $7) < ${INVITATIONS_MAX}
+   WHERE signpost_has_room('invitations', $2, ${INVITATIONS_MAX})
   RETURNING ${invitationColumns}`;
+const replacement = 'DELETE FROM invitations WHERE organization_id = $1 AND (email = $2 OR expires_at <= $3)';
 const isMember = `SELECT FROM memberships m JOIN users u ON u.id = m.user_id
   WHERE m.organization_id = $1 AND u.email = $2 AND u.deleted_at IS NULL`;
 
@@ -96,12 +97,9 @@ const createInvitation = route({
     const nowMs = clock();
     const times = [new Date(nowMs), new Date(nowMs + INVITATION_MS)];
     const values = [newId('inv', nowMs), organizationId, email, body.role, hash, caller.user_id, ...times];
-    // In two statements, because one statement would not see its own deletion of the earlier invitation.
+    // In two statements, because one statement would not see its own deletion of those that this one replaces or that have expired.
     const row = await db.transaction(async (queries) => {
-      await queries.execute('DELETE FROM invitations WHERE organization_id = $1 AND email = $2', [
-        organizationId,
-        email,
-      ]);
+      await queries.execute(replacement, [organizationId, email, new Date(nowMs)]);
       const [made] = await queries.query<InvitationRow>(insertion, values);
       if (!made || !mail.isConfigured) return made;
       const isOwed = await oweInvitation(queries, mail, made, { url, language: body.language ?? 'en' });
@@ -181,17 +179,10 @@ const deleteInvitation = route({
   },
   async handle({ db }, { caller, params }) {
     const id = params.invitation_id;
-    const sql = 'SELECT organization_id FROM invitations WHERE id = $1';
-    const [found] = await db.query<{ organization_id: string }>(sql, [id]);
-    if (!found) return notFound('There is no invitation with this id.');
-    const denied = refuseManaging(caller, found.organization_id);
-    if (denied) return denied;
+    const organization_id = await ownerOf(db, caller, { kind: 'inv', id, to: 'manage' });
+    if (organization_id instanceof Rejection) return organization_id;
     await db.execute('DELETE FROM invitations WHERE id = $1', [id]);
-    return {
-      status: 200,
-      body: { id, deleted: true },
-      changed: { organization_id: found.organization_id, target_id: id },
-    };
+    return { status: 200, body: { id, deleted: true }, changed: { organization_id, target_id: id } };
   },
 });
 

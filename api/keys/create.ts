@@ -91,7 +91,7 @@ interface Wanted {
 const insertion = `
   INSERT INTO server_keys (id, organization_id, name, key_hash, key_preview, scopes, app_ids, created_by, created_at, expires_at)
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10 FROM unnest($1::text[]) AS o (id)
-   WHERE (SELECT count(*) FROM server_keys k WHERE k.organization_id = o.id) < ${KEYS_MAX}
+   WHERE signpost_has_room('server_keys', o.id, ${KEYS_MAX})
   RETURNING ${serverKeyColumns}`;
 
 function insert(

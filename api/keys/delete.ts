@@ -1,8 +1,7 @@
 import { Type } from 'typebox';
-import { refuseManaging } from '#api/access.ts';
+import { ownerOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
-import { notFound } from '#common/http/rejection.ts';
-import { isId } from '#common/ids.ts';
+import { Rejection } from '#common/http/rejection.ts';
 import { allApps } from '#common/stores/tenancy.ts';
 import { keyParams, serverKeyExample } from './server-key.ts';
 
@@ -25,15 +24,11 @@ export const deleteKey = route({
     },
   },
   async handle({ db, tenancy }, { caller, params }) {
-    const sql = 'SELECT organization_id FROM server_keys WHERE id = $1';
-    const [key] = isId('key', params.id) ? await db.query<{ organization_id: string }>(sql, [params.id]) : [];
-    if (!key) return notFound('There is no server key with this id.');
-    const denied = refuseManaging(caller, key.organization_id);
-    if (denied) return denied;
-    await tenancy.within(allApps([key.organization_id]), (tenant) =>
+    const organization_id = await ownerOf(db, caller, { kind: 'key', id: params.id, to: 'manage' });
+    if (organization_id instanceof Rejection) return organization_id;
+    await tenancy.within(allApps([organization_id]), (tenant) =>
       tenant.query('DELETE FROM server_keys WHERE organization_id = ANY ($1) AND id = $2', [params.id]),
     );
-    const { organization_id } = key;
     return { status: 200, body: { id: params.id, deleted: true }, changed: { organization_id } };
   },
 });

@@ -26,7 +26,7 @@ const purge = 'DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND exp
 const insertion = `
   INSERT INTO shared_pages (id, organization_id, link_id, campaign, name, token_hash, password_hash, shows_revenue, created_by, created_at, expires_at)
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM unnest($1::text[]) AS o (id)
-   WHERE (SELECT count(*) FROM shared_pages p WHERE p.organization_id = o.id) < ${PAGES_MAX}
+   WHERE signpost_has_room('shared_pages', o.id, ${PAGES_MAX})
   RETURNING ${sharedPageColumns}`;
 
 interface Subject {

@@ -1,8 +1,7 @@
 import { Type } from 'typebox';
-import { refuseWrite, tenantOf } from '#api/access.ts';
+import { ownerOf, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
-import { notFound } from '#common/http/rejection.ts';
-import { isId } from '#common/ids.ts';
+import { Rejection } from '#common/http/rejection.ts';
 import { sharedPageExample } from './shared-page.ts';
 
 export const deleteSharedPage = route({
@@ -24,14 +23,11 @@ export const deleteSharedPage = route({
     },
   },
   async handle({ db, tenancy }, { caller, params: { page_id: id } }) {
-    const owner = 'SELECT organization_id FROM shared_pages WHERE id = $1';
-    const [found] = isId('shp', id) ? await db.query<{ organization_id: string }>(owner, [id]) : [];
-    if (!found) return notFound('There is no shared page with this id.');
-    const denied = refuseWrite(caller, found.organization_id);
-    if (denied) return denied;
-    await tenancy.within(tenantOf(caller, [found.organization_id]), (tenant) =>
+    const owner = await ownerOf(db, caller, { kind: 'shp', id, to: 'write' });
+    if (owner instanceof Rejection) return owner;
+    await tenancy.within(tenantOf(caller, [owner]), (tenant) =>
       tenant.query('DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND id = $2', [id]),
     );
-    return { status: 200, body: { id, deleted: true }, changed: { ...found, target_id: id } };
+    return { status: 200, body: { id, deleted: true }, changed: { organization_id: owner, target_id: id } };
   },
 });

@@ -23,7 +23,7 @@ const TEMPLATES_MAX = 100;
 const insertion = `
   INSERT INTO utm_templates (id, organization_id, app_id, name, ${UTM_FIELDS.join(', ')}, created_by, created_at, updated_at)
   SELECT $2, o.id, $3, $4, ${UTM_FIELDS.map((_, at) => `$${at + 7}`).join(', ')}, $5, $6, $6 FROM unnest($1::text[]) AS o (id)
-   WHERE signpost_has_room_for_utm_template(o.id, ${TEMPLATES_MAX})
+   WHERE signpost_has_room('utm_templates', o.id, ${TEMPLATES_MAX})
   RETURNING ${templateColumns}`;
 
 const { app_id, name, ...utm } = templateFields;

@@ -1,11 +1,10 @@
 /** A UTM template: named UTM parameters of an organization or of one of its apps, for new links. */
 import { Type } from 'typebox';
-import { absent, organizationsOf, refuseWrite, tenantOf } from '#api/access.ts';
+import { absent, ownerOf, tenantOf, unknownId } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
 import { UTM_FIELDS, type UtmField, utmFrom } from '#common/campaign-fields.ts';
-import { forbidden, invalid, notFound, type Rejection } from '#common/http/rejection.ts';
-import { isId } from '#common/ids.ts';
+import { forbidden, invalid, Rejection } from '#common/http/rejection.ts';
 import { CAMPAIGN_CHARACTERS_MAX, nullable } from '#common/links/link-fields.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
@@ -131,19 +130,11 @@ export async function withTemplate<T>(
   { id, isChange }: { readonly id: string; readonly isChange: boolean },
   work: (tenant: TenantQueries, template: TemplateRow) => Promise<T>,
 ): Promise<T | Rejection> {
-  const owner = 'SELECT organization_id FROM utm_templates WHERE id = $1';
-  const [found] = isId('utm', id) ? await db.query<{ organization_id: string }>(owner, [id]) : [];
-  if (!found) return unknown();
-  const { organization_id } = found;
-  if (isChange) {
-    const denied = refuseWrite(caller, organization_id);
-    if (denied) return denied;
-  } else if (!organizationsOf(caller).includes(organization_id)) {
-    return forbidden('This belongs to an organization that you are not a member of.');
-  }
-  return tenancy.within(tenantOf(caller, [organization_id]), async (tenant) => {
+  const owner = await ownerOf(db, caller, { kind: 'utm', id, to: isChange ? 'write' : 'read' });
+  if (owner instanceof Rejection) return owner;
+  return tenancy.within(tenantOf(caller, [owner]), async (tenant) => {
     const [template] = await tenant.query<TemplateRow>(byId, [id]);
-    if (!template) return caller.key ? forbidden('This server key may not use this template.') : unknown();
+    if (!template) return caller.key ? forbidden('This server key may not use this template.') : unknownId('utm');
     const appIds = caller.key?.app_ids ?? null;
     const isOfOthers = appIds !== null && (template.app_id === null || !appIds.includes(template.app_id));
     return isChange && isOfOthers ? onlyItsApps() : work(tenant, template);
@@ -155,7 +146,5 @@ const byId = `SELECT ${templateColumns} FROM utm_templates WHERE organization_id
 /** Locked until the transaction ends. After the app's row, in the order of the app's deletion. */
 export async function lockTemplate(tenant: TenantQueries, id: string): Promise<TemplateRow | Rejection> {
   const [template] = await tenant.query<TemplateRow>(`${byId} FOR UPDATE`, [id]);
-  return template ?? unknown();
+  return template ?? unknownId('utm');
 }
-
-const unknown = () => notFound('There is no UTM template with this id.');

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { chooseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
+import { chooseOrganization, refuseLimitedKey, refuseWrite, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -10,7 +10,7 @@ const viewsMax = 500;
 const insertion = `
   INSERT INTO saved_views (id, organization_id, name, query, created_by, created_at, updated_at)
   SELECT $2, o.id, $3, $4::jsonb, $5, $6, $6 FROM unnest($1::text[]) AS o (id)
-   WHERE (SELECT count(*) FROM saved_views v WHERE v.organization_id = o.id) < ${viewsMax}
+   WHERE signpost_has_room('saved_views', o.id, ${viewsMax})
   RETURNING ${viewColumns}`;
 
 export const createView = route({
@@ -37,7 +37,7 @@ export const createView = route({
   async handle({ db, tenancy, clock }, { caller, body }) {
     const organization = await chooseOrganization(db, caller, body.organization_id);
     if (organization instanceof Rejection) return organization;
-    const denied = refuseWrite(caller, organization);
+    const denied = refuseWrite(caller, organization) ?? refuseLimitedKey(caller, 'Views');
     if (denied) return denied;
     return tenancy.within(tenantOf(caller, [organization]), async (tenant) => {
       const nowMs = clock();

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { organizationsOf, refuseOrganization, tenantOf } from '#api/access.ts';
+import { organizationsOf, refuseLimitedKey, refuseOrganization, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
 import { type ViewRow, viewAnswer, viewColumns, viewExample, viewSchema } from './view.ts';
@@ -27,7 +27,9 @@ export const listViews = route({
   },
   async handle({ db, tenancy }, { caller, query }) {
     const { organization_id } = query;
-    const denied = organization_id === undefined ? null : await refuseOrganization(db, caller, organization_id);
+    const denied =
+      refuseLimitedKey(caller, 'Views') ??
+      (organization_id === undefined ? null : await refuseOrganization(db, caller, organization_id));
     if (denied) return denied;
     const wanted = organization_id === undefined ? organizationsOf(caller) : [organization_id];
     const { limit, offset } = pageOf(query);

@@ -1,10 +1,9 @@
 /** A saved view: a question about statistics that an organization asks again and again. */
 import { Type } from 'typebox';
-import { organizationsOf, refuseWrite, tenantOf } from '#api/access.ts';
+import { ownerOf, refuseLimitedKey, tenantOf, unknownId } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
-import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
-import { isId } from '#common/ids.ts';
+import { Rejection } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 
 export interface ViewRow {
@@ -63,7 +62,7 @@ export function viewAnswer({ created_at, updated_at, ...row }: ViewRow): object 
 
 /**
  * Works on a view of one of the caller's organizations, in a transaction: 404 if there is none, 403 for one of another
- * organization and for a viewer who wants to change it.
+ * organization, for a viewer who wants to change it, and for a server key for some apps.
  */
 export async function withView<T>(
   { db, tenancy }: ApiDeps,
@@ -71,21 +70,13 @@ export async function withView<T>(
   { id, isChange }: { readonly id: string; readonly isChange: boolean },
   work: (tenant: TenantQueries, view: ViewRow) => Promise<T>,
 ): Promise<T | Rejection> {
-  const owner = 'SELECT organization_id FROM saved_views WHERE id = $1';
-  const [found] = isId('viw', id) ? await db.query<{ organization_id: string }>(owner, [id]) : [];
-  if (!found) return unknownView();
-  const { organization_id } = found;
-  if (isChange) {
-    const denied = refuseWrite(caller, organization_id);
-    if (denied) return denied;
-  } else if (!organizationsOf(caller).includes(organization_id)) {
-    return forbidden('This belongs to an organization that you are not a member of.');
-  }
-  return tenancy.within(tenantOf(caller, [organization_id]), async (tenant) => {
+  const owner = await ownerOf(db, caller, { kind: 'viw', id, to: isChange ? 'write' : 'read' });
+  if (owner instanceof Rejection) return owner;
+  const limited = refuseLimitedKey(caller, 'Views');
+  if (limited) return limited;
+  return tenancy.within(tenantOf(caller, [owner]), async (tenant) => {
     const sql = `SELECT ${viewColumns} FROM saved_views WHERE organization_id = ANY ($1) AND id = $2${isChange ? ' FOR UPDATE' : ''}`;
     const [view] = await tenant.query<ViewRow>(sql, [id]);
-    return view ? work(tenant, view) : unknownView();
+    return view ? work(tenant, view) : unknownId('viw');
   });
 }
-
-const unknownView = () => notFound('There is no view with this id.');

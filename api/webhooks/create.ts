@@ -25,7 +25,7 @@ const ENDPOINTS_MAX = 50;
 const insertion = `
   INSERT INTO webhook_endpoints (id, organization_id, url, description, events, event_names, app_ids, secret_ciphertext, created_by, created_at, updated_at)
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $10 FROM unnest($1::text[]) AS o (id)
-   WHERE (SELECT count(*) FROM webhook_endpoints k WHERE k.organization_id = o.id AND k.postback_method IS NULL) < ${ENDPOINTS_MAX}
+   WHERE signpost_has_room('webhooks', o.id, ${ENDPOINTS_MAX})
   RETURNING ${endpointColumns}`;
 
 export const createWebhook = route({

@@ -1,10 +1,9 @@
 /** A webhook endpoint as stored in Postgres and as returned by the API: without its secret. */
 import { Type } from 'typebox';
-import { refuseWrite, tenantOf } from '#api/access.ts';
+import { ownerOf, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
-import { forbidden, invalid, notFound, Rejection } from '#common/http/rejection.ts';
-import { isId } from '#common/ids.ts';
+import { forbidden, invalid, Rejection } from '#common/http/rejection.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import {
@@ -55,14 +54,9 @@ export async function findEndpoint(
   isRead = false,
   kind: 'pbk' | 'whk' = 'whk',
 ): Promise<EndpointRow | Rejection> {
-  const owner = 'SELECT organization_id FROM webhook_endpoints WHERE id = $1';
-  const [known] = isId(kind, id) ? await db.query<{ organization_id: string }>(owner, [id]) : [];
-  if (!known) return notFound(`There is no ${kind === 'whk' ? 'webhook' : 'postback'} with this id.`);
-  const { organization_id } = known;
-  const isMember = caller.memberships.some((one) => one.organization_id === organization_id);
-  const denied = isRead && isMember ? null : refuseWrite(caller, organization_id);
-  if (denied) return denied;
-  const row = await tenancy.within(tenantOf(caller, [organization_id]), (tenant) => readEndpoint(tenant, id));
+  const owner = await ownerOf(db, caller, { kind, id, to: isRead ? 'read' : 'write' });
+  if (owner instanceof Rejection) return owner;
+  const row = await tenancy.within(tenantOf(caller, [owner]), (tenant) => readEndpoint(tenant, id));
   return row ?? forbidden('This server key may not use this webhook: it gets messages of other apps too.');
 }
 

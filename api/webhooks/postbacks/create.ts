@@ -20,7 +20,7 @@ const insertion = `
   INSERT INTO webhook_endpoints (id, organization_id, postback_method, url, postback_body, description, events, event_names, campaigns, app_ids,
                                  created_by, created_at, updated_at)
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12 FROM unnest($1::text[]) AS o (id)
-   WHERE (SELECT count(*) FROM webhook_endpoints k WHERE k.organization_id = o.id AND k.postback_method IS NOT NULL) < ${POSTBACKS_MAX}
+   WHERE signpost_has_room('postbacks', o.id, ${POSTBACKS_MAX})
   RETURNING ${postbackColumns}`;
 
 export const createPostback = route({
