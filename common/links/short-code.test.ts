@@ -58,7 +58,7 @@ test('a code that may be imported is found by the path that its URL has', () => 
       // As a browser would send it.
       if (importedCodeFault(code) === null) expect(new URL(`https://go.example.com${path}`).pathname).toBe(path);
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });
 
