@@ -83,7 +83,8 @@ test('a copy is refused to the reader, to a GET, and while another one is made',
   expect((await post('reader')).status).toBe(403);
   expect((await post('signpost', 'GET')).status).toBe(405);
   // One may be made before the other request arrives.
-  const statuses = async () => (await Promise.all([post('signpost'), post('signpost')])).map(({ status }) => status).sort();
+  const statuses = async () =>
+    (await Promise.all([post('signpost'), post('signpost')])).map(({ status }) => status).sort();
   await expect.poll(statuses).toEqual([200, 500]);
 });
 
