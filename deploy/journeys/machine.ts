@@ -22,6 +22,24 @@ export function descendantsOf(root: number): number[] {
   return pids.filter(isBelow);
 }
 
+/** What `read` returns for each descendant of `root`; a process that ends meanwhile, such as a Postgres backend, is left out. */
+export function ofDescendants<T>(root: number, read: (pid: number) => T): T[] {
+  return descendantsOf(root).flatMap((pid) => {
+    try {
+      return [read(pid)];
+    } catch (error) {
+      const hasEnded = error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ESRCH');
+      if (hasEnded) return [];
+      throw error;
+    }
+  });
+}
+
+/** The arguments that a process was started with. */
+export function argumentsOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+}
+
 /** The environment that a process was started with. */
 export function environmentOf(pid: number): Map<string, string> {
   const entries = readFileSync(`/proc/${pid}/environ`, 'utf8')
