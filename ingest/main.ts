@@ -28,7 +28,7 @@ let ingest: Ingest | undefined;
 
 new Counter({
   name: 'signpost_ingest_sink_total',
-  help: 'What the sink has done since the start of the process, by what.',
+  help: 'Actions and outcomes of the sink, by what.',
   labelNames: ['what'],
   registers: [metrics],
   collect() {
@@ -42,7 +42,7 @@ new Counter({
 });
 new Counter({
   name: 'signpost_ingest_recent_clicks_total',
-  help: 'What the feed of recent clicks to Redis has done since the start of the process, by what.',
+  help: 'Actions and outcomes of the feed of recent clicks to Redis, by what.',
   labelNames: ['what'],
   registers: [metrics],
   collect() {
@@ -63,7 +63,7 @@ new Counter({
 exposeCounter(
   metrics,
   'signpost_ingest_click_lines_total',
-  'Lines of clicks; those parsed as JSON cost several times as much.',
+  'Lines of clicks, by how they were read; those parsed as JSON cost several times as much.',
   ['what'],
   (set) => {
     for (const [what, count] of Object.entries(ingest?.enrichment.clickLines ?? {})) set({ what }, count);
@@ -81,7 +81,7 @@ new Gauge({
 exposeCounter(
   metrics,
   'signpost_ingest_log_total',
-  'What was done to keep room in the log, by what.',
+  'Actions that keep room in the log, by action.',
   ['what'],
   (set) => {
     for (const [what, count] of Object.entries(ingest?.logRoom.counters ?? {})) set({ what }, count);
@@ -104,7 +104,7 @@ new Gauge({
 });
 new Gauge({
   name: 'signpost_ingest_members',
-  help: 'Living ingests, as this process sees them; one_owner is 1 while a single one owns all partitions.',
+  help: 'Live ingest processes, as this process sees them; one_owner is 1 while a single one owns all partitions.',
   labelNames: ['what'],
   registers: [metrics],
   collect() {
@@ -115,7 +115,7 @@ new Gauge({
 });
 new Gauge({
   name: 'signpost_ingest_redis_memory_policy_is_safe',
-  help: '0 while the maxmemory-policy of Redis would do harm once it is full.',
+  help: '0 while the maxmemory-policy of Redis is unsafe for a full Redis.',
   registers: [metrics],
   collect() {
     this.set(Number((ingest?.chores.memoryPolicy.fault ?? '') === ''));

@@ -67,11 +67,26 @@ function publisherOn(nats: Nats): Publisher {
   });
 }
 
+/** Help texts of the counters. */
+const counted: Record<keyof Publisher['counters'], string> = {
+  messages: 'Messages that were sent to the log, including repeats.',
+  frames: 'Frames that were sent to the log, including repeats.',
+  bytes: 'Bytes that were sent to the log, including repeats.',
+  records: 'Records that were sent to the log, including repeats.',
+  acknowledged: 'Frames that the log has acknowledged.',
+  duplicates: 'Frames that the log already had.',
+  failures: 'Times that the log refused a message or did not answer in time.',
+  refusals: 'Messages that the log refused, with a reason.',
+  skipped: 'Times that frames which ingest had not read were published again.',
+  torn_bytes: 'Bytes of incomplete frames at the end of removed journals.',
+  segments_deleted: 'Journal files that were deleted because ClickHouse has their records.',
+};
+
 function expose(publisher: Publisher): void {
   for (const name of Object.keys(publisher.counters) as (keyof typeof publisher.counters)[]) {
     new Counter({
       name: `signpost_publisher_${name}_total`,
-      help: `Since the start of the process: ${name.replaceAll('_', ' ')}.`,
+      help: counted[name],
       registers: [metrics],
       collect() {
         this.reset();
@@ -79,16 +94,19 @@ function expose(publisher: Publisher): void {
       },
     });
   }
-  const gauges: Record<string, () => number> = {
-    messages_in_flight: () => publisher.messagesInFlight,
-    log_refuses: () => (publisher.refusal === '' ? 0 : 1),
-    damaged_journals: () => publisher.damaged.length,
-    uncommitted_seconds: () => Math.max(0, (nodeSystem.time.now() - publisher.committedTo) / 1000),
+  const gauges: Record<string, readonly [help: string, read: () => number]> = {
+    messages_in_flight: ['Messages that were sent and not acknowledged yet.', () => publisher.messagesInFlight],
+    log_refuses: ['1 while the log accepts no records.', () => (publisher.refusal === '' ? 0 : 1)],
+    damaged_journals: ['Journals with corrupted files.', () => publisher.damaged.length],
+    uncommitted_seconds: [
+      'How far the statistics lag behind on this machine.',
+      () => Math.max(0, (nodeSystem.time.now() - publisher.committedTo) / 1000),
+    ],
   };
-  for (const [name, read] of Object.entries(gauges)) {
+  for (const [name, [help, read]] of Object.entries(gauges)) {
     new Gauge({
       name: `signpost_publisher_${name}`,
-      help: `Now: ${name.replaceAll('_', ' ')}.`,
+      help,
       registers: [metrics],
       collect() {
         this.set(read());

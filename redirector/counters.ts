@@ -105,17 +105,13 @@ export function exposeCounters(
   });
   counter(
     'signpost_redirector_asked_codes_total',
-    'Unknown codes of apps that move here, by outcome.',
+    'Unknown codes of apps that are moving here, by outcome.',
     ['outcome'],
     (set) => {
       for (const [outcome, count] of Object.entries(asked.counters)) set({ outcome }, count);
     },
   );
-  gauge(
-    'signpost_redirector_asking_visits',
-    'Visits that wait for the service that their app leaves.',
-    () => asked.waiting,
-  );
+  gauge('signpost_redirector_asking_visits', 'Visits that wait for an answer of an old service.', () => asked.waiting);
   counter('signpost_redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
     set({}, counters.not_recorded),
   );
@@ -156,21 +152,21 @@ function exposeShares(registry: Registry, shares: ClickShares, file: ShareFile):
     set({ outcome: 'taken' }, counters.taken);
     set({ outcome: 'reached' }, counters.reached);
   });
-  counter('signpost_redirector_share_asks_total', 'Shares asked for, by outcome.', ['outcome'], (set) => {
+  counter('signpost_redirector_share_asks_total', 'Requests for shares of clicks, by outcome.', ['outcome'], (set) => {
     set({ outcome: 'granted' }, counters.grants);
     set({ outcome: 'refused' }, counters.refused_grants);
     set({ outcome: 'failed' }, counters.failed_grants);
   });
   counter(
     'signpost_redirector_share_file_failures_total',
-    'Writes of the file of shares that failed. Until one succeeds, links with max_clicks are answered as if they had ended.',
+    'Failed writes of the file of shares. Until one succeeds, links with max_clicks are answered as if they had ended.',
     [],
     (set) => set({}, file.counters.write_failures),
   );
   exposeGauge(
     registry,
     'signpost_redirector_open_shares',
-    'Links with max_clicks of which it holds clicks.',
+    'Links with max_clicks of which this process holds clicks.',
     () => shares.openShares,
   );
 }

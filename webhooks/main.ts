@@ -75,7 +75,7 @@ exposeCounter(
   [],
   (set) => set({}, deliveries.disabled),
 );
-exposeGauge(metrics, 'signpost_webhooks_under_way', 'Attempts that are under way.', () => deliveries.underWay);
+exposeGauge(metrics, 'signpost_webhooks_under_way', 'Attempts in progress.', () => deliveries.underWay);
 exposeGauge(
   metrics,
   'signpost_webhooks_pending',

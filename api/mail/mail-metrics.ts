@@ -4,7 +4,7 @@ import { exposeCounter } from '#common/process/telemetry.ts';
 import type { Mailer } from './mailer.ts';
 
 export function exposeMail(registry: Registry, { counters }: Mailer): void {
-  exposeCounter(registry, 'signpost_api_mails_total', 'Mails by what became of them.', ['outcome'], (set) => {
+  exposeCounter(registry, 'signpost_api_mails_total', 'Mails by outcome.', ['outcome'], (set) => {
     set({ outcome: 'sent' }, counters.sent);
     set({ outcome: 'failed' }, counters.failed);
   });

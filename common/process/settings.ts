@@ -260,7 +260,7 @@ export const settings = {
     ['token', 'password', 'email', 'code', 'signature'],
     'Query parameters of clicks that are passed on but never recorded (case-insensitive); none records all.',
   ),
-  ADMIN_EMAIL: text('', 'E-mail address of the first user, whom npm start creates.'),
+  ADMIN_EMAIL: text('', 'E-mail address of the first user, which npm start creates.'),
   ADMIN_PASSWORD: text('', 'Password of the first user; generated and printed once if empty.', true),
   SHORT_LINK_DOMAIN: form(
     'localhost',
@@ -371,26 +371,26 @@ export const settings = {
   ),
   WEBHOOK_HTTP: flag(false, 'Whether the URLs of webhooks may begin with http://: for development and tests.'),
   WEBHOOK_ALLOWED_NETWORKS: list(
-    'Networks (CIDR) that webhooks, checks of association files and requests to old services may reach although their addresses are not public, such as your own backend.',
+    'Networks (CIDR), such as your own backend, that webhooks, checks of association files, and requests to old services may reach although their addresses are not public.',
     parseNetwork,
     'addresses and networks (CIDR)',
   ),
   APPLE_CDN_URL: plainUrl(
     '',
-    "Where a check of association files asks for Apple's copy: https://app-site-association.cdn-apple.com. If empty, Apple is not asked.",
+    "Server from which a check of association files requests Apple's copy: https://app-site-association.cdn-apple.com. If empty, the check does not request it.",
   ),
   BRANCH_API_URL: plainUrl(
     'https://api2.branch.io',
-    'Which server imports ask what links of Branch are, if their owner gives a Branch key.',
+    'API from which imports with a Branch key read what each link of Branch is.',
   ),
   APPLE_ATTRIBUTION_KEYS: list(
-    "Apple's public keys for copies of postbacks, beside those that are built in and instead of them: name=key, the key as base64 (DER). The name is the kid of AdAttributionKit, or skadnetwork.",
+    "Apple's public keys for copies of postbacks, in addition to the built-in ones; a key with the same name replaces the built-in one. Each is name=key, with the key as base64 (DER). The name is the kid of AdAttributionKit, or skadnetwork.",
     appleKeyOf,
     'name=key, the key an elliptic-curve public key as base64 (DER)',
   ),
   GEOIP_DB: text(
     '',
-    "Database of places in MaxMind's format; if empty, the one in the package is used, which has countries alone. With one that has cities, such as GeoLite2 City, ingest also stores the region and the city of each record.",
+    "Database of places in MaxMind's format; if empty, the one in the package is used, which only has countries. With a database that has cities, such as GeoLite2 City, ingest also stores the region and the city of each record.",
   ),
 } as const satisfies Record<string, Setting<unknown>>;
 

@@ -104,7 +104,7 @@ test('following the pages, a machine is tried, upgraded, put on a domain, backed
   unpackRelease(lastRelease, release);
   const settings = await settingsOfService();
 
-  step('Version 0.2.0 is tried', 'As README says: `npm start`, then the tour.');
+  step('Try version 0.2.0', 'As the README says: `npm start`, then the tour.');
   stack = await Stack.start({ ...settings, ADMIN_PASSWORD: '', SHORT_LINK_DOMAIN: 'go.example.com' }, release);
   const { dataDir, redirectorPort } = stack;
   const [addresses = '', ...tour] = tourLines();
@@ -116,7 +116,7 @@ test('following the pages, a machine is tried, upgraded, put on a domain, backed
   expect(page.at(-1)).toMatch(/\n1\n```$/);
   await shell.run('first=$(echo "$link" | text id)');
 
-  step('It is upgraded', 'The release is replaced by this one, and started as the service starts it.');
+  step('Upgrade it', 'This version replaces the release, and starts as the service starts it.');
   expect(await stack.interrupt()).toBe(0);
   const settingsText = Object.entries({ ...settings, DATA_DIR: dataDir }).map(([name, value]) => `${name}='${value}'`);
   writeFileSync(join(folder, 'signpost.env'), `${settingsText.join('\n')}\n`);
@@ -128,8 +128,8 @@ test('following the pages, a machine is tried, upgraded, put on a domain, backed
   expect(page.at(-1)).toMatch(/\n1\n```$/);
 
   step(
-    'It is put on a domain',
-    'Caddy with `deploy/single/Caddyfile`, its own authority for certificates, and the names in a DNS of the test.',
+    'Put it on a domain',
+    "Caddy with `deploy/single/Caddyfile`, Caddy's own certificate authority, and the names in a DNS server of the test.",
   );
   const listed: { name: string; metrics_url: string }[] = JSON.parse(
     readFileSync(join(dataDir, 'processes.json'), 'utf8'),
@@ -142,7 +142,7 @@ test('following the pages, a machine is tried, upgraded, put on a domain, backed
   expect(page.at(-1)).toContain('{"version":"');
   await shell.run(`api=https://${apiHost}/v1 cert=${caddy.authority}`);
 
-  step('An app gets a host of its own', 'The TXT record is added to the DNS.');
+  step('Give an app a custom host', 'The test adds the TXT record to the DNS.');
   const host = `{"host":"${customHost}"}`;
   await run(`call -X PATCH -d '${host}' $api/apps/$(echo "$app" | text id) | grep -o '"status" *: *"[a-z]*"'`);
   const appId = await shell.run('echo "$app" | text id');
@@ -154,14 +154,11 @@ test('following the pages, a machine is tried, upgraded, put on a domain, backed
   expect(await run(visit)).toMatch(/^302 https:\/\/example\.com\//);
   await run(countUpTo(2), 'call "$api/analytics/overview?link_id=$first"    # one more');
 
-  step(
-    'The owner logs in to the dashboard',
-    `In Chromium, at \`https://${apiHost}/\`, with the password in \`login.json\`.`,
-  );
+  step('Log in to the dashboard', `In Chromium, at \`https://${apiHost}/\`, with the password in \`login.json\`.`);
   expect(await linksInDashboard(caddy.port, dataDir)).toContain(customHost);
-  page.push('The list of links has the link on its new host.');
+  page.push('The list of links shows the link on its new host.');
 
-  step('It is backed up, lost and restored', 'All data is removed in between.');
+  step('Back it up, lose it, and restore it', 'All data is removed in between.');
   const admin = 'node deploy/packages/run.mjs dist/signpost.js admin';
   await run(
     `${admin} backup ${folder}/backups/signpost-2026-01-31 >/dev/null`,
@@ -178,13 +175,20 @@ test('following the pages, a machine is tried, upgraded, put on a domain, backed
     'lost 0, duplicated 0, rollup difference 0',
   );
   expect(await run(visit)).toMatch(/^302 https:\/\/example\.com\//);
-  await run(countUpTo(3), 'call "$api/analytics/overview?link_id=$first"    # those of before, and one more');
+  await run(countUpTo(3), 'call "$api/analytics/overview?link_id=$first"    # the earlier ones, and one more');
 
   const text = `# Transcript of a fresh machine
 
-What \`deploy/journeys/fresh-machine.test.ts\` does, in this order and in one run: the commands of [README](../README.md), [production.md](production.md), [upgrade.md](upgrade.md) and [backup.md](backup.md), and what they print. The test
-writes this page. It differs from a real machine in four things: packages are linked instead of installed by \`npm ci\`, systemd does not run but the commands of its unit do, Caddy's own
-authority issues the certificates, and \`curl\` and the browser get the addresses of the names.
+This page shows what the commands of [README](../README.md), [production.md](production.md), [upgrade.md](upgrade.md), and
+[backup.md](backup.md) print, for readers who want to see them before they run them. \`deploy/journeys/fresh-machine.test.ts\` runs them in this
+order and in one run, and writes this page.
+
+The test differs from a real machine in four ways:
+
+- Packages are linked instead of installed by \`npm ci\`.
+- systemd does not run, but the commands of its unit do.
+- Caddy's own authority issues the certificates.
+- \`curl\` and the browser are given the addresses of the names.
 
 ${page.join('\n\n').replaceAll('\n```\n\n```text\n', '\n')}
 `;

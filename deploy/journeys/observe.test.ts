@@ -102,8 +102,13 @@ test('docs/metrics.md lists every metric that a running installation shows; thei
   );
   const page = `# Metrics
 
-Every metric at \`/metrics\`, as the processes describe them. This page is generated; a test compares it with a running installation (\`deploy/journeys/observe.test.ts\`). Node's own
-metrics (\`process_…\`, \`nodejs_…\`) come on top. What to watch: [operating.md](operating.md#monitoring); what to do about an alert: [runbooks.md](runbooks.md).
+This page lists every metric at \`/metrics\`, as the processes describe them, for operators who build dashboards and alerts. Counters start at 0
+with their process. Node's own metrics (\`process_…\`, \`nodejs_…\`) are not listed.
+
+- [operating.md](operating.md#monitoring) says which metrics to watch.
+- [runbooks.md](runbooks.md) says what to do about an alert.
+
+\`deploy/journeys/observe.test.ts\` generates this page, and compares it with a running installation.
 
 | Metric | Type | Processes | Meaning |
 |---|---|---|---|
