@@ -62,8 +62,8 @@ const listAdPostbacks = route({
   scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'List the copies of Apple’s postbacks for an app',
-  description: `SKAdNetwork's and AdAttributionKit's copies of winning postbacks, newest first. Each is kept for ${KEPT_DAYS} days. Do not count those that are not verified: anyone can send them.`,
+  summary: 'List Apple’s ad postbacks for an app',
+  description: `Copies of winning postbacks from SKAdNetwork and AdAttributionKit, newest first. They are kept for ${KEPT_DAYS} days. Ignore copies that are not verified: anyone can send them.`,
   params: Type.Object({ app_id: Type.String({ examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) }),
   query,
   answers: {
@@ -75,7 +75,7 @@ const listAdPostbacks = route({
           next_cursor: nullable(Type.String({ description: 'null on the last page.' })),
           counts: nullable(
             Type.Array(adPostbackCountSchema, {
-              description: `On the first page, of all that match: the verified ones that won, by source and value, at most the ${COUNTS_MAX} most frequent. null on others.`,
+              description: `On the first page: verified winning postbacks among all that match, by source and value, at most the ${COUNTS_MAX} most frequent. null on other pages.`,
             }),
           ),
         },

@@ -34,13 +34,15 @@ export const conversionSchema = Type.Object(
       Type.Object({
         currency: Type.String(),
         day: Type.String(),
-        rate: Type.String({ description: 'Units of the requested currency for one unit, rounded to nine places.' }),
+        rate: Type.String({
+          description: 'Units of the requested currency for one unit of this currency, rounded to nine decimal places.',
+        }),
       }),
       { description: 'The rates that were used.' },
     ),
     missing: Type.Array(Type.String(), {
       description:
-        'Currencies without a rate on or in the month before the end of the range: their amounts are not converted.',
+        'Currencies without a rate in the month up to the end of the range. Their amounts are not converted.',
     }),
   },
   { title: 'Conversion', description: 'Only with `currency`.' },

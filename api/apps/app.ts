@@ -92,7 +92,7 @@ const shared = {
       ),
       record_value: nullable(text),
       checked_at: nullable(
-        Type.String({ format: 'date-time', description: 'Time of the verification, or of the last attempt.' }),
+        Type.String({ format: 'date-time', description: 'Time of the verification or of the last attempt.' }),
       ),
       problem: Type.Unsafe<HostProblem | null>({
         type: ['string', 'null'],
@@ -126,7 +126,7 @@ const shared = {
       conversion_events: Type.Array(text),
       tap_page: Type.Unsafe<TapPageMode>({ type: 'string', enum: [...tapPageModes] }),
       sdk_links: Type.Boolean({ description: 'Whether the API key may create links.' }),
-      codes_ignore_case: Type.Boolean({ description: 'Whether short codes are found in upper and lower case alike.' }),
+      codes_ignore_case: Type.Boolean({ description: 'Whether short codes are case-insensitive.' }),
       firebase_links: nullable(
         Type.Object(
           { hosts: Type.Array(text), prefixes: Type.Array(text) },
@@ -145,7 +145,7 @@ const shared = {
 const pages = nullable(
   Type.Object(
     { not_found: nullable(text), expired: nullable(text) },
-    { description: 'HTML of your own for browsers.' },
+    { description: 'Custom HTML pages for browsers.' },
   ),
 );
 

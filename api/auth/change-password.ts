@@ -23,7 +23,7 @@ export const changePassword = route({
   tag,
   summary: 'Change your password',
   description:
-    'Ends all your logins, in browsers and of programs. The answer begins a new one of the same kind: a page of the dashboard gets a new cookie, a program a token pair. Server keys stay. A wrong present password counts as a failed login.',
+    'Ends all your logins, in browsers and programs. The answer starts a new login of the same kind: the dashboard gets a new cookie, a program gets a token pair. Server keys stay valid. A wrong current password counts as a failed login.',
   body: Type.Object(
     {
       present_password: Type.String(password),

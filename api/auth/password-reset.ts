@@ -24,7 +24,11 @@ const RESET_MS = HOUR_MS;
 const answerMs = 300;
 const exampleToken = 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA';
 const language = Type.Optional(
-  Type.Unsafe<MailLanguage>({ type: 'string', enum: [...mailLanguages], description: 'Of the mail; `en` by default.' }),
+  Type.Unsafe<MailLanguage>({
+    type: 'string',
+    enum: [...mailLanguages],
+    description: 'Language of the mail; default en.',
+  }),
 );
 
 const noMail = () =>
@@ -43,9 +47,9 @@ export const requestPasswordReset = route({
   caller: 'public',
   limit: 'auth',
   tag,
-  summary: 'Mail a link that sets a new password',
+  summary: 'Request a password reset',
   description:
-    'The link works once, for an hour, until the password changes. The answer is the same whether or not the address has an account; an address gets at most five such mails an hour. Without a mail server (SMTP_URL) it is a 404 with details.reason mail_not_configured.',
+    'Sends a mail with a link that works once, for an hour, unless the password changes first. The answer is the same whether or not the address has an account; an address gets at most five of these mails an hour. Without a mail server (SMTP_URL), the answer is 404 with details.reason mail_not_configured.',
   body: Type.Object(
     { email: Type.String({ minLength: 1, maxLength: 320 }), language },
     { additionalProperties: false },
@@ -53,7 +57,7 @@ export const requestPasswordReset = route({
   bodyExample: { email: 'ada@example.com' },
   answers: {
     202: {
-      description: 'If the address has an account, it gets a mail.',
+      description: 'If the address has an account, a mail is sent to it.',
       schema: Type.Object({ accepted: Type.Literal(true) }),
       example: { accepted: true },
     },
@@ -92,12 +96,12 @@ export const resetPassword = route({
   caller: 'public',
   limit: 'auth',
   tag,
-  summary: 'Set a new password with the link of a mail',
+  summary: 'Set a new password with a password-reset link',
   description:
-    'Ends all logins of the account. Then log in as usual, with the second factor if the account has one. The token works once.',
+    'Ends all logins of the account. Log in as usual afterwards, with the second factor if the account has one. The token works once.',
   body: Type.Object(
     {
-      token: Type.String({ minLength: 1, maxLength: 256, description: 'From the link of the mail.' }),
+      token: Type.String({ minLength: 1, maxLength: 256, description: 'The token from the link in the mail.' }),
       password: Type.String({
         minLength: 1,
         maxLength: 1024,

@@ -30,7 +30,7 @@ export const createCosts = route({
   tag: 'Costs',
   summary: 'Upload the costs of campaigns',
   description:
-    'What a campaign cost on a day. A cost of the same campaign, day and currency is replaced, so an upload can be repeated; an amount of 0 removes it. Days that are too old for statistics are not kept.',
+    'Each entry is the cost of a campaign on one day. It replaces an earlier cost of the same campaign, day and currency, so uploads can be repeated; an amount of 0 removes the cost. Days past the retention of statistics are not kept.',
   body: Type.Object(
     {
       organization_id: Type.Optional(

@@ -77,7 +77,7 @@ export const deleteImport = route({
   tag: 'Imports',
   summary: 'Delete an import and its report',
   description:
-    'Links that it created stay, and can no longer be taken back with it. Refused while it is being worked on.',
+    'Links that it created stay, and the import can no longer be undone. Not possible while the import is running.',
   params: importParams,
   answers: {
     200: {

@@ -81,9 +81,9 @@ export const checkImportRoute = stepRoute({
   from: 'uploading',
   to: 'checking',
   done: 'checked',
-  summary: 'Read the file (dry run)',
+  summary: 'Check the file (dry run)',
   description:
-    'Reads the uploaded file and reports for each row what importing it would do. Creates no links. Poll GET /imports/{import_id} until the state is checked, or failed with a problem.',
+    'Reads the uploaded file and reports what importing each row would do. Creates no links. Poll GET /imports/{import_id} until the state is checked, or failed with a problem.',
   refuse: refuseGaps,
 });
 
@@ -95,7 +95,7 @@ export const confirmImport = stepRoute({
   done: 'imported',
   summary: 'Import the new rows',
   description:
-    'Creates the links of all rows whose outcome is new. It goes on if the service is restarted. Poll GET /imports/{import_id} until the state is imported.',
+    'Creates the links of all rows whose outcome is new. Continues after a restart of the service. Poll GET /imports/{import_id} until the state is imported.',
 });
 
 export const undoImport = stepRoute({
@@ -104,7 +104,7 @@ export const undoImport = stepRoute({
   from: 'imported',
   to: 'undoing',
   done: 'undone',
-  summary: 'Take an import back',
+  summary: 'Undo an import',
   description:
-    'Removes the links that the import created and that were not changed since; the others stay. Their codes can be imported again. Clicks that were counted stay in the statistics of the app. Possible for 90 days.',
+    'Removes the links that the import created, except links that were changed since. Codes of removed links can be imported again. Their clicks stay in the app’s statistics. Possible for 90 days.',
 });

@@ -44,7 +44,7 @@ const createInvitation = route({
   operationId: 'createInvitation',
   summary: 'Invite a person',
   description:
-    'The person gets a mail with the link if the installation sends mail (`mail` is `waiting`). The answer has the link too, once, so that you can send it yourself. It works once, for 7 days, as long as you are an owner. A new invitation of the same address replaces the earlier one. Only owners can invite.',
+    'If the installation sends mail (`mail` is `waiting`), the link is mailed to the invited address. The answer also contains the link, so that you can send it yourself; it is shown only once. The link works once, for 7 days, as long as you are an owner. A new invitation to the same address replaces the earlier one. Only owners can invite.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -56,7 +56,7 @@ const createInvitation = route({
         Type.Unsafe<MailLanguage>({
           type: 'string',
           enum: [...mailLanguages],
-          description: 'Of the mail; `en` by default.',
+          description: 'Language of the mail; default en.',
         }),
       ),
     },
@@ -137,7 +137,8 @@ const listInvitations = route({
   path: '/invitations',
   operationId: 'listInvitations',
   summary: 'List open invitations',
-  description: 'Those that were neither accepted nor withdrawn and have not expired, newest first. Only for owners.',
+  description:
+    'Invitations that were neither accepted nor withdrawn and have not expired, newest first. Only for owners.',
   query: Type.Object({ ...pageQuery, organization_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
   answers: {
     200: {

@@ -30,7 +30,9 @@ export const ItemErrorSchema = Type.Object(
 const filter = Type.Object(
   {
     organization_id: Type.Optional(
-      Type.String({ description: 'Default: all organizations in which you may write. Not enough on its own.' }),
+      Type.String({
+        description: 'Default: all organizations in which you may write. Not sufficient as the only filter.',
+      }),
     ),
     app_id: Type.Optional(Type.String()),
     campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
@@ -44,7 +46,7 @@ const filter = Type.Object(
     additionalProperties: false,
     minProperties: 1,
     title: 'LinkFilter',
-    description: `As in GET /links. A filter that matches more than ${FILTERED_MAX} links is refused.`,
+    description: `As in GET /links. A filter that matches more than ${FILTERED_MAX} links is rejected.`,
   },
 );
 const which = {
@@ -53,7 +55,7 @@ const which = {
       minItems: 1,
       maxItems: IDS_MAX,
       uniqueItems: true,
-      description: 'The links. Give ids or a filter.',
+      description: 'The links to change. Give either ids or a filter.',
     }),
   ),
   filter: Type.Optional(filter),
@@ -61,7 +63,7 @@ const which = {
 type Which = { readonly ids?: readonly string[]; readonly filter?: Static<typeof filter> };
 
 const failures = Type.Array(Type.Object({ id: Type.String(), error: ItemErrorSchema }, { title: 'FailedItem' }), {
-  description: 'The ids that were refused.',
+  description: 'The ids that were rejected.',
 });
 
 function whichFaults(body: Readonly<Record<string, unknown>>): FieldError[] {
@@ -94,8 +96,8 @@ export const bulkUpdateLinks = route({
   scope: 'links:write',
   limit: 'general',
   tag: 'Links',
-  summary: 'Change many links',
-  description: `Up to ${IDS_MAX} ids, or all links that match a filter, at most ${FILTERED_MAX}. A short code and an external id belong to one link and can't be changed here.`,
+  summary: 'Update many links',
+  description: `Up to ${IDS_MAX} ids, or all links that match a filter, at most ${FILTERED_MAX}. Short codes and external ids are unique to one link and can't be changed here.`,
   bodyBytesMax: 262_144,
   needsBody: true,
   body: Type.Object(
@@ -112,7 +114,7 @@ export const bulkUpdateLinks = route({
   bodyExample: { filter: { campaign: 'summer_sale' }, changes: { archived: true } },
   answers: {
     200: {
-      description: 'The links are changed.',
+      description: 'The links are updated.',
       schema: Type.Object({ updated: Type.Integer(), failed: failures }, { title: 'UpdatedLinks' }),
       example: { updated: 12, failed: [] },
     },

@@ -33,7 +33,7 @@ export const setLinkPassword = route({
   tag: 'Links',
   summary: 'Protect a link with a password',
   description:
-    'Visitors are asked for it before they are led on. It is stored as a hash and never returned. It protects the way through the redirector only: an app that opens by the link does not ask.',
+    'Visitors must enter the password before they are redirected. It is stored as a hash and never returned. It protects only visits through the redirector: an app that the link opens directly does not ask for it.',
   params,
   needsBody: true,
   body: Type.Object(
@@ -57,7 +57,7 @@ export const deleteLinkPassword = route({
   tag: 'Links',
   summary: 'Remove the password of a link',
   params,
-  answers: answers('The link, open to everyone.', false),
+  answers: answers('The link, now without a password.', false),
   handle: (deps, { caller, params }) => change(deps, caller, params.link_id, null),
 });
 

@@ -21,9 +21,9 @@ export const upsertLink = route({
   scope: 'links:write',
   limit: 'links',
   tag: 'Links',
-  summary: 'Create or change the link with an external id',
+  summary: 'Create or update the link with an external id',
   description:
-    'If the app has a link with this external_id, the given fields of it are changed, as with PATCH; otherwise the link is created, which needs a path or a url. Sending the request again changes nothing.',
+    'If the app has a link with this external_id, the given fields are updated, as with PATCH. Otherwise the link is created, which requires a path or a url. Repeating the request changes nothing.',
   params: Type.Object({
     app_id: Type.String({ examples: [linkExample.app_id] }),
     external_id: Type.String({ minLength: 1, maxLength: 255, description: 'Percent-encoded.', examples: ['sku-42'] }),
@@ -33,7 +33,7 @@ export const upsertLink = route({
   bodyFaults: (body) => [...urlFaults(body, ['url']), ...linkFaults(body)],
   bodyExample: { path: '/products/42', campaign: 'summer_sale' },
   answers: {
-    200: { description: 'The changed link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
+    200: { description: 'The updated link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
     201: { description: 'The new link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
   },
   async handle(deps, { caller, params, body }) {

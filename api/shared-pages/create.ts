@@ -45,14 +45,14 @@ export const createSharedPage = route({
   tag: 'Shared pages',
   summary: 'Share the figures of a link or campaign',
   description:
-    'Makes a page that anyone can read who has its address, without a login. The answer has the address, once. The page shows figures of this link or campaign and nothing else.',
+    'Creates a page that anyone with its address can read without logging in. The address is returned only once. The page shows only the figures of this link or campaign.',
   body: Type.Object(
     {
-      link_id: Type.Optional(Type.String({ description: 'Either this or campaign.' })),
+      link_id: Type.Optional(Type.String({ description: 'Give either link_id or campaign.' })),
       campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
       organization_id: Type.Optional(
         Type.String({
-          description: 'Of the campaign. Optional for a user who belongs to exactly one organization.',
+          description: 'Organization of the campaign. Optional for a user who belongs to exactly one organization.',
         }),
       ),
       name: Type.Optional(
@@ -76,8 +76,8 @@ export const createSharedPage = route({
       schema: Type.Object(
         {
           ...sharedPageFields,
-          token: Type.String({ description: 'For POST /shared-figures. Shown once.' }),
-          url: Type.String({ description: 'The address of the page. Shown once.' }),
+          token: Type.String({ description: 'For POST /shared-figures. Returned only once.' }),
+          url: Type.String({ description: 'The address of the page. Returned only once.' }),
         },
         { title: 'CreatedSharedPage' },
       ),

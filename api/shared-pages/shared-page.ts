@@ -51,7 +51,7 @@ export const sharedPageFields = {
   shows_revenue: Type.Boolean(),
   created_by: nullable(Type.String()),
   created_at: time,
-  expires_at: nullable(Type.String({ format: 'date-time', description: 'From then on the page is not shown.' })),
+  expires_at: nullable(Type.String({ format: 'date-time', description: 'When the page stops working.' })),
 };
 
 export const sharedPageExample = {

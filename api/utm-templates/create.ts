@@ -37,7 +37,7 @@ export const createTemplate = route({
   limit: 'general',
   tag: 'UTM templates',
   summary: 'Create a UTM template',
-  description: `Links are created with its parameters if they name it as utm_template_id. At least one parameter is required. An organization has at most ${TEMPLATES_MAX}.`,
+  description: `Links created with this utm_template_id get the template’s parameters. At least one parameter is required. The number of templates of an organization is limited to ${TEMPLATES_MAX}.`,
   body: Type.Object(
     {
       organization_id: Type.Optional(

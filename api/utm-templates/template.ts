@@ -26,7 +26,7 @@ const utmText = () => nullable(Type.String({ maxLength: CAMPAIGN_CHARACTERS_MAX 
 export const templateFields = {
   app_id: nullable(
     Type.String({
-      description: 'The only app for whose links the template can be chosen; null: every app of the organization.',
+      description: 'The app whose links can use the template; null: all apps of the organization.',
       examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'],
     }),
   ),
@@ -93,7 +93,7 @@ export const templateSchema = Type.Object(
     organization_id: Type.String(),
     ...templateFields,
     created_by: nullable(
-      Type.String({ description: 'The user who created it; null for a server key, and once the user is deleted.' }),
+      Type.String({ description: 'The user who created it; null if it was a server key or the user was deleted.' }),
     ),
     created_at: time,
     updated_at: time,

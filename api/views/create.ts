@@ -22,7 +22,7 @@ export const createView = route({
   limit: 'general',
   tag: 'Views',
   summary: 'Save a view',
-  description: 'For all members of the organization.',
+  description: 'Visible to all members of the organization.',
   body: Type.Object(
     {
       organization_id: Type.Optional(

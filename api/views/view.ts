@@ -25,7 +25,7 @@ export const viewFields = {
     additionalProperties: { type: 'string', maxLength: 4_000 },
     propertyNames: { pattern: '^[a-z_]{1,40}$' },
     maxProperties: 40,
-    description: 'Parameters of GET /analytics/page or of any other request, each as text. They are not checked.',
+    description: 'Query parameters of GET /analytics/page or of any other request, as strings. They are not validated.',
   }),
 };
 
@@ -38,7 +38,7 @@ export const viewSchema = Type.Object(
     organization_id: Type.String(),
     ...viewFields,
     created_by: Type.Union([Type.String(), Type.Null()], {
-      description: 'The user who created it; null for a server key, and once the user is deleted.',
+      description: 'The user who created it; null if it was a server key or the user was deleted.',
     }),
     created_at: time,
     updated_at: time,

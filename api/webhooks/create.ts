@@ -37,7 +37,7 @@ export const createWebhook = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Create a webhook',
-  description: 'From now on, the URL gets a POST request for each of the chosen events.',
+  description: 'Each of the chosen events sends a POST request to the URL.',
   body: Type.Object(
     {
       organization_id: Type.Optional(

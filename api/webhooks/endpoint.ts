@@ -88,7 +88,7 @@ export function changeOf({ id, organization_id }: Pick<EndpointRow, 'id' | 'orga
 const time = Type.String({ format: 'date-time' });
 export const eventsSchema = Type.Array(
   Type.Unsafe<WebhookEventType>({ type: 'string', enum: [...webhookEventTypes] }),
-  { minItems: 1, maxItems: 50, uniqueItems: true, description: 'What the endpoint gets.' },
+  { minItems: 1, maxItems: 50, uniqueItems: true, description: 'The types of messages to send.' },
 );
 export const urlSchema = Type.String({
   minLength: 1,
@@ -99,7 +99,7 @@ const appIds = Type.Array(Type.String(), {
   minItems: 1,
   maxItems: 100,
   uniqueItems: true,
-  description: 'The only apps whose messages the endpoint gets; null: those of every app, and of the organization.',
+  description: 'Limits messages to these apps; null: messages of all apps, and of the organization itself.',
 });
 export const appIdsSchema = nullable(appIds);
 
@@ -108,7 +108,7 @@ export const eventNamesSchema = nullable(
     minItems: 1,
     maxItems: 100,
     uniqueItems: true,
-    description: 'The names of the events that are sent as event.recorded; required with that type.',
+    description: 'Names of the events to send as event.recorded; required with that type.',
   }),
 );
 
@@ -135,15 +135,20 @@ const fields = {
       type: 'string',
       enum: [...disabledReasons, null],
       description:
-        'requested: by a caller. gone: the endpoint answered 410. failing: no delivery succeeded for 5 days. backlog: too many messages waited.',
+        'requested: disabled through the API. gone: the endpoint answered 410. failing: no delivery succeeded for 5 days. backlog: too many messages were waiting.',
     }),
   ),
   disabled_at: nullable(time),
-  failing_since: nullable(Type.String({ format: 'date-time', description: 'The first failure since a success.' })),
-  previous_secret_until: nullable(
-    Type.String({ format: 'date-time', description: 'Until then the previous secret signs too.' }),
+  failing_since: nullable(
+    Type.String({ format: 'date-time', description: 'Time of the first failure since the last success.' }),
   ),
-  created_by: nullable(Type.String({ description: 'The user who created it; null for a server key.' })),
+  previous_secret_until: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'Until this time, messages are also signed with the previous secret.',
+    }),
+  ),
+  created_by: nullable(Type.String({ description: 'The user who created it; null if it was a server key.' })),
   created_at: time,
   updated_at: time,
 };
@@ -152,7 +157,7 @@ export const endpointSchema = Type.Object(fields, { title: 'WebhookEndpoint' });
 export const endpointWithSecretSchema = Type.Object(
   {
     ...fields,
-    secret: Type.String({ description: 'With which receivers verify signatures. It is shown only in this answer.' }),
+    secret: Type.String({ description: 'Receivers verify signatures with it. Returned only in this answer.' }),
   },
   { title: 'WebhookEndpointWithSecret' },
 );

@@ -12,7 +12,7 @@ const REPLAYED_MAX = 10_000;
 /** For which a delivered message is left out of further time ranges. */
 const SETTLE_MS = HOUR_MS;
 
-export const replayLimit = `At most ${REPLAYED_MAX} in one call: while has_more is true, call again with the same range. A message that was delivered is sent again at most once an hour, so a repeated request repeats nothing.`;
+export const replayLimit = `At most ${REPLAYED_MAX} per call: while has_more is true, call again with the same range. A delivered message is sent again at most once an hour, so repeating the request has no effect.`;
 
 const again = `
   UPDATE webhook_messages SET status = 'pending', tries = 0, lease = NULL, due_at = $3, replayed_at = $3
@@ -36,7 +36,9 @@ export const replayBody = Type.Object(
   {
     message_id: Type.Optional(Type.String({ description: 'One message, whatever its status.' })),
     from: Type.Optional(Type.String({ format: 'date-time', description: 'Messages created at this time or later.' })),
-    to: Type.Optional(Type.String({ format: 'date-time', description: 'Messages created before. Default: now.' })),
+    to: Type.Optional(
+      Type.String({ format: 'date-time', description: 'Messages created before this time. Default: now.' }),
+    ),
     status: Type.Optional(Type.Unsafe<'delivered' | 'failed'>({ type: 'string', enum: ['delivered', 'failed'] })),
   },
   { additionalProperties: false, minProperties: 1, title: 'WebhookReplay' },
@@ -59,7 +61,7 @@ export const replayWebhook = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Replay messages of a webhook',
-  description: `Sends one message again, or those that were created in a time range, with their old webhook-id. ${replayLimit}`,
+  description: `Sends one message again, or all messages created in a time range, with their original webhook-id. ${replayLimit}`,
   params: endpointParams,
   body: replayBody,
   bodyExample: replayExample,

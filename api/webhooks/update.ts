@@ -35,7 +35,7 @@ export const updateWebhook = route({
   tag: 'Webhooks',
   summary: 'Update a webhook',
   description:
-    'Omitted fields keep their value. While a webhook is disabled, no messages are created for it; those that were waiting are delivered once it is enabled again.',
+    'Omitted fields keep their value. While a webhook is disabled, no messages are created for it; messages that were already waiting are delivered when it is enabled again.',
   params: endpointParams,
   body: Type.Object(
     {

@@ -49,7 +49,7 @@ export const linkFields = {
     description: 'Case-sensitive. Generated at random if absent. A code that is taken or reserved is rejected.',
   }),
   campaign: nullable(Type.String({ minLength: 1, maxLength: CAMPAIGN_CHARACTERS_MAX })),
-  archived: Type.Boolean({ description: 'An archived link answers 404 and keeps its statistics.' }),
+  archived: Type.Boolean({ description: 'An archived link returns 404 and keeps its statistics.' }),
   title: text(300, 'Label for your team; not shown to visitors.'),
   data: nullable(
     Type.Object(
@@ -74,16 +74,16 @@ export const linkFields = {
   expires_at: nullable(
     Type.String({
       format: 'date-time',
-      description: 'From this time on, visitors are sent to expired_url, or get 410.',
+      description: 'From this time on, visitors are redirected to expired_url, or get a 410.',
     }),
   ),
-  expired_url: address('Destination once the link has expired, or its max_clicks are used up.'),
+  expired_url: address('Destination once the link has expired or reached its max_clicks.'),
   max_clicks: nullable(
     Type.Integer({
       minimum: 1,
       maximum: MAX_CLICKS_MAX,
       description:
-        'So many clicks of people are led on, and never one more; later visitors are answered as if the link had expired. Previews, bots and HEAD requests use up nothing. See click_limit.',
+        'Maximum number of clicks by people that are redirected. It is never exceeded; later visitors are treated as if the link had expired. Previews, bots and HEAD requests do not count. See click_limit.',
     }),
   ),
   tap_page: Type.Unsafe<TapPageMode | null>({
@@ -110,7 +110,7 @@ const url = Type.Optional(
     minLength: 1,
     maxLength: URL_CHARACTERS_MAX,
     description:
-      'Destination on every platform, for a link without a place in the app: the default of ios_url, android_url and fallback_url. path is then optional and by default the path of this URL.',
+      'Destination on every platform, for links that do not open a place in the app: the default of ios_url, android_url and fallback_url. path is then optional and defaults to the path of this URL.',
   }),
 );
 
@@ -118,7 +118,7 @@ const utm_template_id = Type.Optional(
   Type.String({
     examples: ['utm_01j9z3k4m5n6p7q8r9s0t1v2w3'],
     description:
-      'A template of the app or of its organization: its UTM parameters are used for those that the request leaves out. The link gets the values and keeps no reference.',
+      'A template of the app or of its organization. Fills in the UTM parameters that the request omits. The values are copied: later changes to the template do not affect the link.',
   }),
 );
 

@@ -37,32 +37,34 @@ const ruleSchema = Type.Object(
     country: listOf(
       Type.String({ pattern: '^[A-Z]{2}$', examples: ['DE'] }),
       250,
-      'Countries (ISO 3166 alpha-2) of the visitor’s address. An unknown country is none of them.',
+      'Countries (ISO 3166 alpha-2) of the visitor’s IP address. An unknown country matches none.',
     ),
     platform: listOf(Type.Unsafe<RulePlatform>({ type: 'string', enum: [...rulePlatforms] }), 4, 'As in statistics.'),
     os_version_min: version(
-      'The oldest version, such as 17 or 17.4. Needs platform ios or android alone. A version that the browser hides fulfils it only if it cannot be older.',
+      'The oldest OS version, such as 17 or 17.4. Requires platform to be ios or android alone. If the browser hides its version, this matches only if the version cannot be older.',
     ),
-    os_version_max: version('The newest version: 17 includes 17.6. A hidden version does not fulfil it.'),
+    os_version_max: version('The newest OS version; 17 includes 17.6. A hidden version does not match.'),
     browser: listOf(
       Type.String({ pattern: '^[\\x21-\\x7e][\\x20-\\x7e]{0,63}$', examples: ['Instagram'] }),
       20,
-      'Browsers, or apps with a browser in them, as in statistics; upper and lower case are the same.',
+      'Browsers, or apps with an in-app browser, named as in statistics; not case-sensitive.',
     ),
     language: listOf(
       Type.String({ pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,2}$', examples: ['pt-BR'] }),
       50,
-      'Languages (BCP 47). The one that the visitor prefers most is compared: de includes de-AT, de-AT does not include de.',
+      'Languages (BCP 47). Compared with the visitor’s most preferred language: de includes de-AT, but de-AT does not include de.',
     ),
-    after: moment('From this time on.'),
-    before: moment('Until this time.'),
+    after: moment('Start of the period, inclusive.'),
+    before: moment('End of the period, exclusive.'),
     weekdays: listOf(
       Type.Unsafe<Weekday>({ type: 'string', enum: [...weekdays] }),
       7,
-      'Days of the week in timezone. A time span over midnight belongs to the day on which it begins.',
+      'Days of the week in timezone. A time span across midnight belongs to the day on which it starts.',
     ),
-    time_from: timeOfDay('From this time of day on, in timezone. Needs time_until.'),
-    time_until: timeOfDay('Until this time of day. If it is earlier than time_from, the span goes over midnight.'),
+    time_from: timeOfDay('Start of a daily time span, in timezone. Requires time_until.'),
+    time_until: timeOfDay(
+      'End of the daily time span, exclusive. If it is earlier than time_from, the span crosses midnight.',
+    ),
     timezone: Type.Optional(
       Type.String({
         maxLength: 64,
@@ -80,7 +82,7 @@ const ruleSchema = Type.Object(
           minItems: 1,
           maxItems: VARIANTS_MAX,
           description:
-            'Destinations for shares of the visitors, at most 100 % together; the others go on to the next rule. A visitor keeps a variant as long as address and user agent stay.',
+            'Splits visitors between several destinations by percentage, at most 100 % in total; the remaining visitors fall through to the next rule. A visitor keeps their variant as long as their address and user agent stay the same.',
         },
       ),
     ),
@@ -91,7 +93,7 @@ const ruleSchema = Type.Object(
 export const rulesSchema = Type.Unsafe<readonly LinkRule[] | null>({
   ...Type.Array(ruleSchema, { maxItems: LINK_RULES_MAX }),
   type: ['array', 'null'],
-  description: `Where some visitors are led instead: the first rule whose conditions all hold decides, before ios_url and the others. At most ${LINK_RULES_MAX}, and ${RULES_BYTES_MAX} bytes as JSON.`,
+  description: `Conditional destinations. The first rule whose conditions all hold decides, before ios_url and the other destinations. At most ${LINK_RULES_MAX} rules, and ${RULES_BYTES_MAX} bytes as JSON.`,
 });
 
 /** What the schema can't express. Accepts anything; wrong types are reported by the schema. */

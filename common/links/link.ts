@@ -106,15 +106,15 @@ export const linkSchema = Type.Object(
       Type.Literal('dashboard'),
       Type.Literal('sdk'),
       Type.Literal('import'),
-      Type.Literal('visit', { description: 'Made by the first visit of a Firebase long link.' }),
-      Type.Literal('learned', { description: 'Learned from the service that the app leaves, at the first visit.' }),
+      Type.Literal('visit', { description: 'Created by the first visit to a Firebase long link.' }),
+      Type.Literal('learned', { description: 'Learned from the app’s old service at the first visit.' }),
     ]),
     ...linkFields,
     short_code: Type.String({
-      description: 'An imported code may have up to 190 characters, also / . ~ and beyond ASCII.',
+      description: 'An imported code may have up to 190 characters, including / . ~ and characters outside ASCII.',
     }),
     other_codes: Type.Array(Type.String(), {
-      description: 'Further codes of the host that lead to this link. Imports create them.',
+      description: 'Additional codes of the host that lead to this link. Created by imports.',
     }),
     data: Type.Object({}, { additionalProperties: true }),
     tags: Type.Array(Type.String()),
@@ -122,20 +122,20 @@ export const linkSchema = Type.Object(
     click_limit: nullable(
       Type.Object(
         {
-          used: Type.Integer({ description: 'Clicks that redirectors reported as led on; seconds behind.' }),
+          used: Type.Integer({ description: 'Clicks that redirectors have reported as used; a few seconds behind.' }),
           held: Type.Integer({
-            description: 'Clicks that redirectors hold as shares, used in the last seconds or not yet.',
+            description: 'Clicks that redirectors have reserved: not used yet, or used within the last seconds.',
           }),
-          left: Type.Integer({ description: 'Clicks of which no redirector holds a share.' }),
+          left: Type.Integer({ description: 'Clicks that no redirector has reserved.' }),
         },
-        { description: 'Where the link is on the way to its max_clicks; null without it, and in webhooks.' },
+        { description: 'How many of the max_clicks are used; null without max_clicks, and in webhooks.' },
       ),
     ),
-    has_password: Type.Boolean({ description: 'Whether visitors are asked for a password.' }),
+    has_password: Type.Boolean({ description: 'Whether visitors must enter a password.' }),
     clicks_before: nullable(
       Type.Integer({
         description:
-          'Clicks that another service had counted when the link was imported. No other figure contains them.',
+          'Clicks that the previous service had counted when the link was imported. Not included in any other figure.',
       }),
     ),
     created_at: time,

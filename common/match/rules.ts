@@ -102,7 +102,7 @@ export interface JudgedClick {
   readonly gate: Gate | null;
   /** 0 if a gate excluded it. */
   readonly confidence: number;
-  /** The factors that both sides know. */
+  /** The factors known for both the click and the device. */
   readonly factors: readonly FactorScore[];
 }
 

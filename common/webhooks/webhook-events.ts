@@ -50,12 +50,12 @@ export const webhookEvents = {
   'link.updated': { about: 'A link was changed. The payload has its new values.', ...link },
   'link.deleted': { about: 'A link was deleted. The payload has its last values.', ...link },
   'click.batch': {
-    about: 'Up to 500 clicks were recorded, bots included. A busy app gets several in a second.',
+    about: 'Up to 500 clicks were recorded, including bots. A busy app gets several of these per second.',
     data: clicksPayload,
     example: clicksExample,
   },
   'install.recorded': {
-    about: 'An app was installed. Openings of an installed app are no installs.',
+    about: 'An app was installed. Opening an installed app does not count.',
     data: installPayload,
     example: installExample,
   },
@@ -75,24 +75,23 @@ export const webhookEvents = {
     example: eventExample,
   },
   'match.refused': {
-    about:
-      'An app asked which link it was installed from, and there were clicks, but none that is certain or likely enough.',
+    about: 'An app asked which link it was installed from, and no click was certain or likely enough.',
     data: matchPayload,
     example: matchExample,
   },
   'import.finished': {
-    about: 'An import of links ended: its links exist, were taken back, or its file cannot be read.',
+    about: 'An import ended: its links were created, it was undone, or its file could not be read.',
     data: importPayload,
     example: importPayloadExample,
   },
   'audit.failed': {
     about:
-      'The hourly audit found that figures do not match their records. Sent when a failure begins, and not again while the following hours have it too.',
+      'The hourly audit found that statistics do not match their records. Sent when a failure starts, and not repeated while the following hours fail in the same way.',
     data: auditPayload,
     example: auditPayloadExample,
   },
   'endpoint.disabled': {
-    about: 'Another webhook endpoint of the organization was disabled, because its deliveries failed.',
+    about: 'Another webhook endpoint of the organization was disabled because its deliveries failed.',
     data: Type.Object({
       id: Type.String({ description: 'The endpoint that was disabled.' }),
       url: Type.String(),

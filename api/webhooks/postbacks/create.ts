@@ -32,7 +32,7 @@ export const createPostback = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Create a postback',
-  description: 'From now on, an ad network gets a request for each chosen install or event, made from the template.',
+  description: 'Each chosen install or event sends a request to an ad network, built from the template.',
   body: Type.Object(
     {
       organization_id: Type.Optional(

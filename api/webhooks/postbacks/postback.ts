@@ -106,7 +106,7 @@ export const contentFields = {
   body: nullable(
     Type.String({
       maxLength: TEMPLATE_CHARACTERS_MAX,
-      description: 'A template too, sent with POST as application/x-www-form-urlencoded.',
+      description: 'Template of the body, sent with POST as application/x-www-form-urlencoded.',
     }),
   ),
   description: descriptionSchema,
@@ -114,7 +114,7 @@ export const contentFields = {
     minItems: 1,
     maxItems: postbackEvents.length,
     uniqueItems: true,
-    description: 'What it is sent for.',
+    description: 'The records for which it is sent.',
   }),
   event_names: eventNamesSchema,
   campaigns: nullable(
@@ -122,7 +122,7 @@ export const contentFields = {
       minItems: 1,
       maxItems: 100,
       uniqueItems: true,
-      description: 'The only campaigns it is sent for; null: every one, and records without one.',
+      description: 'Limits the postback to these campaigns; null: all campaigns, and records without one.',
     }),
   ),
   app_ids: appIdsSchema,
