@@ -29,7 +29,7 @@ export function tenantOf(
 
 export const onlyViewing = () => forbidden('Viewers have read-only access. Ask an owner for the member role.');
 
-const notYours = () => forbidden('This belongs to an organization that you are not a member of.');
+const notYours = () => forbidden('This belongs to an organization of which you are not a member.');
 
 /** Null if the user may change things in this organization. */
 export function refuseWrite(caller: UserCaller, organizationId: string): Rejection | null {
@@ -141,7 +141,7 @@ export async function absent(tenant: TenantQueries, kind: 'app' | 'link', id: st
   if (owner === null) return notFound(`There is no ${kind} with this id.`);
   const isOurs = tenant.scope.organizationIds.includes(owner);
   return forbidden(
-    isOurs ? `This server key may not use this ${kind}.` : `This ${kind} belongs to another organization.`,
+    isOurs ? `This server key has no access to this ${kind}.` : `This ${kind} belongs to another organization.`,
   );
 }
 

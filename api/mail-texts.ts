@@ -37,14 +37,14 @@ const words: Readonly<Record<MailLanguage, Words>> = {
       `${inviter} invites you to join “${organization}” on Signpost as ${role}.`,
       'To accept, open this link. It works once, for 7 days:',
       url,
-      'If you do not expect this, ignore this message: nothing happens.',
+      'If you were not expecting this, you can ignore this message.',
     ],
     reset: (url) => [
       'Set a new password',
-      'Someone, probably you, asked to set a new password for your Signpost account.',
-      'To choose one, open this link. It works once, for an hour:',
+      'Someone, probably you, asked to reset the password of your Signpost account.',
+      'To choose a new password, open this link. It works once, for an hour:',
       url,
-      'If it was not you, ignore this message: your password stays as it is.',
+      'If it was not you, ignore this message. Your password will not change.',
     ],
   },
   de: {

@@ -138,8 +138,8 @@ export class Outbox {
     if (!isTold) this.counters.failures++;
     if (isTold === this.#isBehind) {
       this.#isBehind = !isTold;
-      if (isTold) this.#log.info('link changes reach the redirectors again');
-      else this.#log.warn({ err }, 'link changes cannot be sent to the redirectors; retrying until they can');
+      if (isTold) this.#log.info('link changes can be sent to the redirectors again');
+      else this.#log.warn({ err }, 'sending link changes to the redirectors failed; retrying');
     }
     return isTold;
   }

@@ -26,9 +26,9 @@ export function parseSecretKeys(text: string): SecretKey[] {
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '')
     .map((entry, at) => parseSecretKey(entry, at));
-  if (keys.length === 0) throw new Error('SECRET_KEY holds no key: write id:base64 of 32 random bytes');
-  if (keys.length > KEYS_MAX) throw new Error(`SECRET_KEY holds more than ${KEYS_MAX} keys`);
-  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new Error('SECRET_KEY uses one id twice');
+  if (keys.length === 0) throw new Error('SECRET_KEY contains no key: write id:base64 of 32 random bytes');
+  if (keys.length > KEYS_MAX) throw new Error(`SECRET_KEY contains more than ${KEYS_MAX} keys`);
+  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new Error('SECRET_KEY contains the same id twice');
   return keys;
 }
 
@@ -92,7 +92,10 @@ export class Encryption {
 
   #keyOf(id: string): Buffer {
     const key = this.#keys.get(id);
-    if (!key) throw new Error(`SECRET_KEY has no key named ${id}, which encrypted a stored value: add it again`);
+    if (!key)
+      throw new Error(
+        `SECRET_KEY has no key named ${id}, but a stored value was encrypted with it: add that key again`,
+      );
     return key;
   }
 }

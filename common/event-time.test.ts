@@ -64,7 +64,7 @@ test.each<[unknown, string]>([
   ['2015-01-01T00:00:00Z', '2020'],
   ['', 'ISO 8601'],
   [-1, '2020'],
-  [Date.UTC(2101, 0, 1), 'ahead'],
+  [Date.UTC(2101, 0, 1), 'in the future'],
 ])('an install at %j is refused', (value, reason) => {
   expect(installTime(value, Date.UTC(2026, 5, 1))).toContain(reason);
 });

@@ -24,7 +24,7 @@ export function installTime(value: unknown, nowMs: number): number | string {
   const ms = readTime(value);
   if (ms === null) return unreadable;
   if (ms > 0 && ms < secondsMax) return inSeconds;
-  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour ahead';
+  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour in the future';
   return isRecordTime(ms) ? ms : 'is before 2020';
 }
 
@@ -37,7 +37,7 @@ export function eventTime(value: unknown, nowMs: number): number | string {
   const ms = readTime(value);
   if (ms === null) return unreadable;
   if (ms < nowMs - EVENT_AGE_MAX_MS) return ms > 0 && ms < secondsMax ? inSeconds : 'is older than 90 days';
-  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour ahead';
+  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour in the future';
   return ms;
 }
 

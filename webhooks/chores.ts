@@ -43,13 +43,14 @@ export class Chores {
     try {
       for (const endpointId of await store.overfull(pendingMax)) {
         const isDisabled = await store.disable(endpointId, 'backlog', clock());
-        if (isDisabled) log.warn({ endpoint_id: endpointId }, 'a webhook endpoint is too far behind and is disabled');
+        if (isDisabled)
+          log.warn({ endpoint_id: endpointId }, 'a webhook endpoint was disabled because it is too far behind');
       }
       await untilNone(() => store.failBacklogs());
       await untilNone(() => store.deleteOld());
       this.backlog = await store.backlog(clock());
     } catch (err) {
-      log.warn({ err }, 'old webhooks cannot be deleted; retrying');
+      log.warn({ err }, 'deleting old webhook messages failed; retrying');
     }
   }
 

@@ -172,14 +172,14 @@ export class Deliveries {
     const reason = await store.failed(attempt, nowMs, delay === null ? null : nowMs + delay);
     if (reason === undefined) return;
     this.disabled++;
-    this.#parts.log.info({ endpoint_id: attempt.message.endpoint_id, reason }, 'a webhook endpoint is disabled');
+    this.#parts.log.info({ endpoint_id: attempt.message.endpoint_id, reason }, 'a webhook endpoint was disabled');
   }
 
   #note(isAvailable: boolean, err?: unknown): void {
     if (isAvailable !== this.#isUnavailable) return;
     this.#isUnavailable = !isAvailable;
-    if (isAvailable) this.#parts.log.info('webhooks are delivered again');
-    else this.#parts.log.warn({ err }, 'webhooks cannot be delivered; retrying until they can');
+    if (isAvailable) this.#parts.log.info('webhooks can be delivered again');
+    else this.#parts.log.warn({ err }, 'delivering webhooks failed; retrying');
   }
 }
 

@@ -141,7 +141,7 @@ export class FanOut {
     this.counters.postponed++;
     this.#parts.log.error(
       { err, log_partition, batch_no },
-      'a batch cannot be turned into webhooks; it is tried again',
+      'turning a batch into webhook messages failed; retrying later',
     );
     await this.#parts.db.execute(
       `UPDATE webhook_batches SET due_at = now() + interval '${postponedMinutes} minutes' WHERE log_partition = $1 AND batch_no = $2`,
@@ -152,8 +152,8 @@ export class FanOut {
   #note(isAvailable: boolean, err?: unknown): void {
     if (isAvailable !== this.#isUnavailable) return;
     this.#isUnavailable = !isAvailable;
-    if (isAvailable) this.#parts.log.info('records are turned into webhooks again');
-    else this.#parts.log.warn({ err }, 'records cannot be turned into webhooks; retrying until they can');
+    if (isAvailable) this.#parts.log.info('records can be turned into webhook messages again');
+    else this.#parts.log.warn({ err }, 'turning records into webhook messages failed; retrying');
   }
 }
 

@@ -87,10 +87,7 @@ test('explain says where a short link leads, as the redirector decides it', asyn
   expect(before.stdout).toContain('\nLocation: https://de.example/\n');
   expect(after.stdout).toContain('rules[0] is passed over: its before does not hold.');
   const unknown = await admin(['explain', 'https://go.shop.example/winter', '--user-agent', 'curl/8']);
-  expect([unknown.code, unknown.stderr]).toEqual([
-    1,
-    'there is no link go.shop.example/winter: it is answered with 404\n',
-  ]);
+  expect([unknown.code, unknown.stderr]).toEqual([1, 'there is no link go.shop.example/winter: visitors get a 404\n']);
 });
 
 test('a script creates a user with flags and a password on standard input', async () => {
@@ -173,7 +170,7 @@ test('users and organizations are removed by command, each with one line of outp
   const deleted = await admin(['delete-organization', ...one]);
   expect([deleted.code, deleted.stdout]).toEqual([0, expect.stringMatching(/^org_\w+ is deleted, with 0 apps\n$/)]);
   expect((await admin(['release-host', '--host', 'go.example.com'])).stderr).toBe(
-    'no organization holds the host go.example.com\n',
+    'no organization owns the host go.example.com\n',
   );
 });
 

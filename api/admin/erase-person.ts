@@ -39,7 +39,7 @@ export async function completePerson(given: Person, scope: ErasureScope, stores:
     }
     if (countOf(person) > idsMax) {
       throw new AdminError(
-        `these ids are linked to more than ${idsMax} others, so they do not belong to one person: erase the devices one at a time`,
+        `these ids are linked to more than ${idsMax} others, so they probably belong to several people: erase the devices one at a time`,
       );
     }
   }

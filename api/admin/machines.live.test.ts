@@ -80,7 +80,7 @@ test.each<[string, () => Promise<void>, RegExp]>([
   ['still reports', () => report('edge', 3, 0), /reported \d seconds ago: stop its edges/],
   ['runs an ingest', () => ingest('edge/ingest-0', 2), /the ingest edge\/ingest-0 runs/],
   ['has records that are not stored', () => report('edge', 3_600, 30), /has records since \S+ that are not stored/],
-  ['is not known', async () => undefined, /no machine is called edge; those that report are: stays/],
+  ['is not known', async () => undefined, /no machine is called edge; these machines report: stays/],
 ])('a machine that %s is not retired, and the answer says what to do', async (_, arrange, message) => {
   await arrange();
   const before = await left();

@@ -40,23 +40,24 @@ export async function retireMachine(db: Postgres, name: string, isGivenUp: boole
     const redirectors = await redirectorsOf(queries, name);
     if (known === undefined && ingests.length + redirectors.length === 0) {
       const names = progress.map(({ machine }) => machine).join(', ') || 'none';
-      return refused(`no machine is called ${name}; those that report are: ${names}`);
+      return refused(`there is no machine ${name}; these machines report: ${names}`);
     }
     const living = ingests.find(({ silent_seconds }) => silent_seconds < silentSeconds);
-    if (living !== undefined) return refused(`the ingest ${living.name} runs: stop the processes of ${name} first`);
+    if (living !== undefined)
+      return refused(`the ingest ${living.name} is running: stop the processes of ${name} first`);
     if (known !== undefined && known.silent_seconds < silentSeconds) {
       return refused(
-        `${name} reported ${known.silent_seconds} seconds ago: stop its edges, wait until signpost_publisher_uncommitted_seconds is near 0, then stop its publisher`,
+        `${name} reported ${known.silent_seconds} seconds ago: stop its edge processes, wait until signpost_publisher_uncommitted_seconds is near 0, then stop its publisher`,
       );
     }
     const holding = redirectors.find(({ has_left, silent_seconds }) => !has_left && silent_seconds < silentSeconds);
     if (holding !== undefined)
-      return refused(`the redirector ${holding.instance} of ${name} runs: stop the processes of ${name} first`);
+      return refused(`the redirector ${holding.instance} of ${name} is running: stop the processes of ${name} first`);
     const behindMs = known?.behind_ms ?? 0;
     if (behindMs > drainedMs && !isGivenUp) {
       const since = new Date(known?.committed_to ?? 0).toISOString();
       return refused(
-        `${name} has records since ${since} that are not stored: start its publisher until they are, or give them up with --give-up`,
+        `${name} has records since ${since} that are not stored: run its publisher until they are, or give them up with --give-up`,
       );
     }
     await queries.execute('DELETE FROM ingest.progress WHERE machine = $1', [name]);

@@ -86,7 +86,7 @@ export async function planCohorts(
   const { period } = question;
   const slots_ms = span === 'all' ? [period.start_ms] : bucketStarts(period.start_ms, period.end_ms, span, period.zone);
   if (!slots_ms)
-    return invalid('cohort', `${span} gives more than ${bucketsMax} cohorts: use a longer one or a shorter range`);
+    return invalid('cohort', `${span} gives more than ${bucketsMax} cohorts: use longer cohorts or a shorter range`);
   const asked = group_by === 'tag' ? await withTags(question) : question;
   if (asked instanceof Rejection) return asked;
   const found = await sourcesOf(asked, { slots_ms, ...(group_by ? { groupBy: group_by } : {}) });

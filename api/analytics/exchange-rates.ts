@@ -82,7 +82,7 @@ export class Conversion {
     if (target) return new Conversion(target, byCode);
     return invalid(
       'currency',
-      `there is no exchange rate of ${currency} on ${day} or in the month before: an operator uploads rates with npm run admin -- set-exchange-rates`,
+      `there is no exchange rate for ${currency} on ${day} or in the month before: an operator can upload rates with npm run admin -- set-exchange-rates`,
     );
   }
 

@@ -34,7 +34,7 @@ export const createAppRoute = route({
     if (organizationId instanceof Rejection) return organizationId;
     const denied = refuseWrite(caller, organizationId);
     if (denied) return denied;
-    if (caller.key?.app_ids) return forbidden('This server key is limited to some apps and may not create others.');
+    if (caller.key?.app_ids) return forbidden('This server key is limited to some apps, so it cannot create new ones.');
 
     const api_key = newApiKey();
     const app = await insertFree(deps, organizationId, fields, api_key, given.host === undefined);

@@ -83,7 +83,7 @@ export class HostChecks {
       const verified = await Promise.all(due.map((claim) => this.#check(claim)));
       if (verified.includes(true)) await this.#options.deliverChanges();
     } catch (err) {
-      this.#options.log.warn({ err }, 'claimed hosts cannot be checked; retrying');
+      this.#options.log.warn({ err }, 'checking claimed hosts failed; retrying');
     }
   }
 
@@ -101,7 +101,7 @@ export class HostChecks {
     if (problem === null) {
       try {
         const verified = await db.execute(verify, [app_id, host, now], 'verify_host');
-        if (verified > 0) log.info({ app_id, host }, 'the host is verified: its links are served');
+        if (verified > 0) log.info({ app_id, host }, 'a host was verified; its links are now served');
         return verified > 0;
       } catch (error) {
         if (violatedConstraint(error) !== 'apps_host_key') throw error;

@@ -82,7 +82,7 @@ export function ownHostFault(setting: MigrationSettings | null | undefined, ownH
   if (setting.via !== null) return setting.via === ownHost ? 'must not be the host of the app' : null;
   // A dot at the end of a host is part of its name in DNS only.
   return exampleOfTemplate(setting.url)?.hostname.replace(/\.$/, '') === ownHost
-    ? 'must not be on the host of the app, unless via names where the old service is'
+    ? 'must not be on the host of the app, unless via names the host of the old service'
     : null;
 }
 

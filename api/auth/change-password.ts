@@ -44,7 +44,8 @@ export const changePassword = route({
     const account = await auth.accounts.byId(caller.user_id);
     if (!account) return unauthorized();
     const present = account.password_hash;
-    if (present === null) return invalid('present_password', 'your account has none: it logs in through a provider');
+    if (present === null)
+      return invalid('present_password', 'your account has no password: it logs in through a provider');
     const isRight = await attempted(auth, account.email, ip, async () => {
       const verdict = await auth.passwords.check(present, body.present_password, ip);
       return verdict === 'busy' ? 'busy' : verdict === 'right';

@@ -31,7 +31,7 @@ const joined = {
   },
 } as const;
 const exampleToken = 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA';
-const gone = () => notFound('There is no such invitation: it was used, withdrawn, or has expired.');
+const gone = () => notFound('This invitation does not exist: it was used or withdrawn, or has expired.');
 
 interface Found {
   readonly organization_id: string;
@@ -138,7 +138,8 @@ export const acceptOwnInvitation = route({
   handle: (deps, { caller, body }) => accept(deps, body.token, caller.user_id, ['', '']),
 });
 
-const accountExists = () => forbidden('This address has an account: log in to it and accept there.', 'account_exists');
+const accountExists = () =>
+  forbidden('This address already has an account: log in with it to accept the invitation.', 'account_exists');
 
 interface Outcome {
   readonly outcome: 'done' | 'absent' | 'account_exists' | 'other_account';
@@ -168,7 +169,7 @@ async function accept(
     case 'account_exists':
       return accountExists();
     case 'other_account':
-      return forbidden('This invitation is for another address than that of your account.', 'other_account');
+      return forbidden('This invitation is for a different e-mail address than your account’s.', 'other_account');
     default:
       return gone();
   }

@@ -159,7 +159,7 @@ function credentialsOf(
   prefix: 'OAUTH_GOOGLE_CLIENT' | 'OAUTH_GITHUB_CLIENT',
 ): ClientCredentials {
   const secret = config[`${prefix}_SECRET`];
-  if (secret === '') throw new Error(`${prefix}_ID is set and ${prefix}_SECRET is not: set both or none`);
+  if (secret === '') throw new Error(`${prefix}_ID is set and ${prefix}_SECRET is not: set both or neither`);
   return { id: config[`${prefix}_ID`], secret };
 }
 

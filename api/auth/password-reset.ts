@@ -34,11 +34,13 @@ const language = Type.Optional(
 const noMail = () =>
   new Rejection(
     'NOT_FOUND',
-    'This installation sends no mail: ask its operator, who can set a new password with npm run admin -- reset-password.',
+    'This installation does not send mail. Ask its operator to set a new password with npm run admin -- reset-password.',
     { reason: 'mail_not_configured' },
   );
 const gone = () =>
-  notFound('This link does not work: it was used, is older than an hour, or the password was changed.');
+  notFound(
+    'This link no longer works: it was used, is older than an hour, or the password has changed since. Request a new one.',
+  );
 
 export const requestPasswordReset = route({
   method: 'POST',

@@ -4,7 +4,8 @@ import type { AuthParts } from './parts.ts';
 
 export const codeRequired = () =>
   unauthorized('A code from your authenticator app is required (totp_code).', 'totp_required');
-export const codeInvalid = () => unauthorized('The code is not current, or was used before.', 'totp_invalid');
+export const codeInvalid = () =>
+  unauthorized('This code has expired or was already used. Wait for the next one.', 'totp_invalid');
 
 /** Runs the check as one attempt at the account, so that guesses are slowed down. */
 export async function attempted(

@@ -90,7 +90,7 @@ function faultsOf(cost: unknown, at: number): FieldError[] {
   if (typeof amount === 'string' && typeof currency === 'string') {
     const money = readRevenue({ amount, currency });
     if ('field' in money) add(money.field.replace('revenue.', ''), money.message);
-    else if (money.currency !== currency) add('currency', 'must be in capitals');
+    else if (money.currency !== currency) add('currency', 'must be in upper case');
     else if (money.amount.startsWith('-')) add('amount', 'must not be negative');
   }
   return faults;

@@ -25,10 +25,10 @@ export interface About {
 
 const counted: Readonly<Record<LimitClass, string>> = {
   auth: 'address',
-  links: 'user (API key: app and address)',
+  links: 'user (API key: app and IP address)',
   match: 'app',
   events: 'app',
-  general: 'user or server key, else address',
+  general: 'user or server key, otherwise IP address',
 };
 
 const security: Readonly<Record<CallerKind, readonly object[]>> = {

@@ -30,7 +30,7 @@ export const page = `<!doctype html>
 <link rel="icon" href="docs/favicon-32x32.png">
 </head>
 <body>
-<div id="page"><noscript>This page needs JavaScript; the same in JSON: <a href="openapi.json">openapi.json</a></noscript></div>
+<div id="page"><noscript>This page needs JavaScript. The same document as JSON: <a href="openapi.json">openapi.json</a></noscript></div>
 <script src="docs/swagger-ui-bundle.js"></script>
 <script src="docs/start.js"></script>
 </body>

@@ -77,7 +77,7 @@ export class BranchLinks {
 
   async #askUntil(endsAt: number, key: string, url: URL, signal: AbortSignal): Promise<BranchAnswer> {
     const { time } = this.#parts;
-    let message = 'the work was stopped';
+    let message = 'the import was stopped';
     for (let tries = 1; !signal.aborted; tries++) {
       await this.#turn();
       const asked = await this.#askOnce(key, url, signal);
@@ -119,11 +119,11 @@ export class BranchLinks {
     const { status } = outcome;
     const answer = objectIn(outcome.body.toString());
     if (status === 200) {
-      if (outcome.body.byteLength >= answerBytesMax) return { kind: 'refused', message: 'its answer is too long' };
-      if (!outcome.isWhole) return { kind: 'again', message: 'its answer was cut off' };
+      if (outcome.body.byteLength >= answerBytesMax) return { kind: 'refused', message: 'its response is too long' };
+      if (!outcome.isWhole) return { kind: 'again', message: 'its response was cut off' };
       const link = linkIn(answer, url);
-      if (link === 'unreadable') return { kind: 'refused', message: 'its answer cannot be read' };
-      return link === null ? { kind: 'refused', message: 'its answer describes no link' } : { kind: 'link', link };
+      if (link === 'unreadable') return { kind: 'refused', message: 'its response cannot be read' };
+      return link === null ? { kind: 'refused', message: 'its response contains no link' } : { kind: 'link', link };
     }
     if (status === 429 || status === 408 || status >= 500) {
       const seconds = Number(outcome.headers['retry-after']);

@@ -33,11 +33,11 @@ export async function branchRows(
   options: ReadOptions,
 ): Promise<BranchRows> {
   const { branch, signal } = run;
-  if (branch === undefined) throw new BranchSilent('this process does not ask Branch');
+  if (branch === undefined) throw new BranchSilent('this process does not read links from Branch');
   const [{ sealed = null } = {}] = await run.within((tenant) =>
     tenant.query<{ sealed: string | null }>(sealedKey, [run.row.id]),
   );
-  if (sealed === null) throw new CsvFault('The Branch key is gone. Begin a new import.');
+  if (sealed === null) throw new CsvFault('The Branch key was deleted. Create a new import.');
   const key = branch.encryption.decrypt(sealed, branchKeyContext(run.row.id));
   const asked = records.map(({ cells }) => run.readOrReport(() => branchUrl(cells, options)));
   const urls = asked.map((one) => (isFault(one) ? null : one));
@@ -58,9 +58,9 @@ export async function branchRows(
     else if (answer?.kind === 'link') links.push(run.readOrReport(() => readBranchRow(cells, answer.link, options)));
     else if (answer?.kind === 'refused') {
       refusal = answer.message;
-      links.push(fault('short_url', 'not_read', `Branch does not describe it: ${refusal}`));
+      links.push(fault('short_url', 'not_read', `Branch returned no link for this URL: ${refusal}`));
     } else if (answer?.kind === 'unanswered' && givenUp.includes(run.row.rows_read + 1 + at)) {
-      const message = `Branch has not answered in ${roundsMax} rounds: ${answer.message}`;
+      const message = `Branch did not respond in ${roundsMax} attempts: ${answer.message}`;
       links.push(fault('short_url', 'not_read', message));
     } else {
       silence = answer?.message ?? 'not asked';
@@ -69,7 +69,7 @@ export async function branchRows(
   }
   // Most likely the key is that of another app, and every other row would be refused too.
   if (silence === null && run.row.rows_read === 0 && refusal !== '' && !answers.some((one) => one?.kind === 'link'))
-    throw new CsvFault(`Branch describes none of the first ${records.length} links with this key: ${refusal}`);
+    throw new CsvFault(`With this key, Branch returned none of the first ${records.length} links: ${refusal}`);
   const answered = urls[answers.slice(0, links.length).findLastIndex(isAnswer)]?.href ?? before.answered ?? sign?.href;
   const progress = {
     ...(answered === undefined ? {} : { answered }),

@@ -206,9 +206,9 @@ test('what Branch cannot answer at the moment is asked again; what it refuses is
   const rows = await rowsOf(id);
   expect(rows.map(({ outcome, reason, message }: Record<string, string>) => [outcome, reason, message])).toEqual([
     ...Array.from({ length: 4 }, () => ['new', null, null]),
-    ['unsupported', 'not_read', 'Branch does not describe it: HTTP 404: no such link'],
-    ['unsupported', 'not_read', 'Branch does not describe it: its answer describes no link'],
-    ['unsupported', 'not_read', 'Branch does not describe it: HTTP 302: status 302'],
+    ['unsupported', 'not_read', 'Branch returned no link for this URL: HTTP 404: no such link'],
+    ['unsupported', 'not_read', 'Branch returned no link for this URL: its response contains no link'],
+    ['unsupported', 'not_read', 'Branch returned no link for this URL: HTTP 302: status 302'],
     ['unsupported', 'other_host', `is on else.example, not on ${app.host}`],
   ]);
   await step(id, 'confirm');
@@ -306,7 +306,7 @@ test.each([
     expect(await read(id)).toMatchObject({ state: 'checked', rows: { new: count - unsupported, unsupported } });
     const rows = await rowsOf(id);
     for (const n of silent) {
-      const message = 'Branch has not answered in 5 rounds: HTTP 500';
+      const message = 'Branch did not respond in 5 attempts: HTTP 500';
       expect(rows[n]).toMatchObject({ outcome: 'unsupported', reason: 'not_read', message });
     }
     await owner.call('DELETE', `/imports/${id}`);
@@ -469,7 +469,7 @@ test('an address that is not public is not asked, and an answer that is too long
   expect(branch.received).toEqual([]);
   branchAnswers(() => ({ status: 200, body: { data: { text: 'x'.repeat(100_000) } } }));
   const [long] = await reader(['127.0.0.1']).ask({ key, urls, signal: unused });
-  expect(long).toEqual({ kind: 'refused', message: 'its answer is too long' });
+  expect(long).toEqual({ kind: 'refused', message: 'its response is too long' });
 });
 
 test('a key that an error of Branch repeats in any form is in no answer about a row', async () => {

@@ -78,7 +78,7 @@ async function readLayout(run: ImportRun): Promise<void> {
   }
   const delimiter = delimiterOf(firstLine);
   for await (const record of csvRecords(bytesOf(run, 0), start, delimiter)) {
-    if (record.cells.some((cell) => /[\0\ufffd]/.test(cell))) throw new CsvFault('The first line is no text in UTF-8.');
+    if (record.cells.some((cell) => /[\0\ufffd]/.test(cell))) throw new CsvFault('The first line is not valid UTF-8.');
     const { source, options } = run.row;
     const layout = layoutOf(source, record.cells, options.columns, options.reads_branch);
     if (typeof layout === 'string') throw new CsvFault(layout);

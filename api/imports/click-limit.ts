@@ -10,14 +10,14 @@ export function clicksLeft(cell: CellOf): number | null | RowFault {
   const text = cell('max_clicks');
   if (isYes(text) === false || unlimited.test(text)) return null;
   const max = countOf(text);
-  if (max === null) return fault('max_clicks', 'max_clicks', 'is not a number of clicks');
+  if (max === null) return fault('max_clicks', 'max_clicks', 'must be a whole number of clicks');
   if (max === 0) return null;
   const clicks = countOf(cell('clicks'));
   if (clicks === null)
     return fault(
       'max_clicks',
       'max_clicks',
-      'the file does not say how many of these clicks were used: add its clicks',
+      'the file does not say how many of these clicks were used: add a clicks column',
     );
   return Math.max(max - clicks, 0);
 }

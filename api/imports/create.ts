@@ -74,7 +74,7 @@ export const createImport = route({
       : []),
     ...Object.keys(typeof columns === 'object' && columns !== null ? columns : {})
       .filter((name) => ![...importFields, ...firebaseFields].some((one) => one === name))
-      .map((name) => ({ field: `columns.${name}`, message: 'is not a field that imports read' })),
+      .map((name) => ({ field: `columns.${name}`, message: 'is not an import field' })),
     ...(Array.isArray(hosts) ? hosts : []).flatMap((host, at) =>
       typeof host === 'string' && hostOf(host) === null
         ? [{ field: `hosts[${at}]`, message: 'must be a host name such as go.example.com' }]

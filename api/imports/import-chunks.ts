@@ -90,7 +90,7 @@ function resultOf({ number, id, link }: Given, created: ReadonlySet<string>, add
   }
   const missing = link.codes.slice(1).filter((code) => !added.has(code));
   if (missing.length === 0) return { number, result: 'created', link_id: id };
-  const message = `without ${missing.join(', ')}, which another link has`;
+  const message = `without ${missing.join(', ')}, which another link already has`;
   return { number, result: 'created', link_id: id, field: 'other_codes', reason: 'taken', message };
 }
 

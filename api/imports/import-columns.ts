@@ -243,10 +243,10 @@ function byPosition(positions: readonly (ImportField | null)[]): Partial<Record<
 function missingColumn(source: ImportSource, columns: Partial<Record<string, number>>, isList: boolean): string | null {
   if (isList)
     return columns['short_url'] === undefined
-      ? 'No column has the URLs of the links: name one in columns.short_url.'
+      ? 'No column contains the URLs of the links. Set columns.short_url to one.'
       : null;
   if (columns['short_url'] === undefined && columns['code'] === undefined)
-    return 'No column has the short URL or the code: name one in columns.short_url or columns.code.';
+    return 'No column contains the short URL or the code. Set columns.short_url or columns.code to one.';
   const target = source === 'firebase' ? 'link' : 'destination';
-  return columns[target] === undefined ? `No column has the destination: name one in columns.${target}.` : null;
+  return columns[target] === undefined ? `No column contains the destination. Set columns.${target} to one.` : null;
 }

@@ -79,7 +79,7 @@ export class ImportRun {
       return read();
     } catch (err) {
       this.#parts.log.warn({ err, import: this.row.id }, 'a row of an import could not be read');
-      return fault('row', 'not_read', 'could not be read because of a fault of this service; its log says more');
+      return fault('row', 'not_read', 'could not be read because of an internal error; see the service’s log');
     }
   }
 

@@ -26,7 +26,7 @@ const expiredMax = 5;
 const silenceSeconds = 30;
 const silenceMsMax = HOUR_MS;
 
-const ownFault = 'The file could not be read because of a fault of this service; its log says more.';
+const ownFault = 'The file could not be read because of an internal error; see the service’s log.';
 
 /** What waits for Branch does not hold what does not. */
 const lanes = ['asking', 'other'] as const;
@@ -104,7 +104,7 @@ export class ImportWorker {
       while (!this.#isStopped && (await this.#workOn(wanted, () => this.#isStopped)));
       if (!this.#isStopped && lane === 'other') await this.#parts.db.execute(expire, [], 'expire_imports');
     } catch (err) {
-      this.#parts.log.warn({ err }, 'an import cannot go on at the moment; trying again');
+      this.#parts.log.warn({ err }, 'an import step failed; retrying');
     }
   }
 
@@ -146,7 +146,7 @@ export class ImportWorker {
     const { id, updated_at } = run.row;
     if (run.nowMs - updated_at.getTime() < silenceMsMax) await this.#parts.db.execute(hold, [id, worker]);
     else {
-      const problem = `Branch has described no link for an hour: ${message}. Begin a new import later.`;
+      const problem = `Branch has returned no link for an hour: ${message}. Create a new import later.`;
       await run.chunk(async () => ({ state: 'failed', problem }));
     }
     return true;

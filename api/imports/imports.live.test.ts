@@ -432,7 +432,7 @@ test('a row that a fault of ours keeps from being read is reported, and the dry 
   const parts = { db, tenancy: new Tenancy(db), clock: systemClock, log: log as never };
   await new ImportWorker({ ...parts, deliverChanges: async () => true }).work(id);
   const sql = 'SELECT number, outcome, field, reason, message FROM import_rows WHERE import_id = $1 ORDER BY number';
-  const message = 'could not be read because of a fault of this service; its log says more';
+  const message = 'could not be read because of an internal error; see the service’s log';
   const fault = { outcome: 'unsupported', field: 'row', reason: 'not_read', message };
   expect(await db.query(sql, [id])).toEqual([1, 2].map((number) => ({ number, ...fault })));
   expect(await db.query('SELECT state FROM imports WHERE id = $1', [id])).toEqual([{ state: 'checked' }]);

@@ -147,7 +147,7 @@ function unsupportedFeature(cell: CellOf, nowMs: number): RowFault | null {
     return fault(
       'targeting',
       'targeting',
-      'links that lead some visitors elsewhere cannot be imported: create them with rules',
+      'links with conditional destinations cannot be imported: create them with rules',
     );
   const starts = timeOf(cell('starts_at'));
   if (starts !== null && starts > nowMs) return fault('starts_at', 'not_yet', 'the link is not active yet');
@@ -164,7 +164,7 @@ function datesOf(cell: CellOf, nowMs: number): Dates | RowFault {
   for (const field of ['created_at', 'expires_at'] as const) {
     if (cell(field) === '') continue;
     const ms = timeOf(cell(field));
-    if (ms === null) return fault(field, 'bad_time', 'is not a time that can be read without doubt: use ISO 8601');
+    if (ms === null) return fault(field, 'bad_time', 'is an ambiguous time: use ISO 8601');
     if (field === 'created_at' && ms > nowMs) return fault(field, 'bad_time', 'is in the future');
     times[field] = new Date(ms).toISOString();
   }

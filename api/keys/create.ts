@@ -122,7 +122,7 @@ function insert(
       new Date(nowMs),
       typeof expires_at === 'string' ? new Date(expires_at) : null,
     ]);
-    return row ?? invalid('body', `the organization has ${KEYS_MAX} keys already: delete one first`);
+    return row ?? invalid('body', `the organization has ${KEYS_MAX} keys: delete one first`);
   });
 }
 

@@ -218,7 +218,7 @@ test('the association file of the host, and what a match would need, are said in
   const text = sentences.join('\n');
   expect(text).toContain('ABCDE12345.com.example.app');
   expect(text).toContain(
-    'The country is recorded with the click, and its region and city if GEOIP_DB has them; it does not change where the link leads.',
+    'The country is recorded with the click, as are region and city if GEOIP_DB has them; it does not change where the link leads.',
   );
   expect(text).toMatch(/within 168 hours.*\n.*within 6 hours.*at least 0\.6/);
 });

@@ -176,7 +176,7 @@ export class LiveFeed {
           }
         } catch (error) {
           if (!(error instanceof TailLost)) throw error;
-          log.warn({ reason: error.message }, 'the live feed reads the log again');
+          log.warn({ reason: error.message }, 'the live feed reconnected to the log');
           if (!isOpen) return;
           await sleep(systemTime, retryMs);
         }

@@ -4,14 +4,14 @@ import { exposeCounter } from '#common/process/telemetry.ts';
 import type { Mailer } from './mailer.ts';
 
 export function exposeMail(registry: Registry, { counters }: Mailer): void {
-  exposeCounter(registry, 'signpost_api_mails_total', 'Mails by what became of them.', ['outcome'], (set) => {
+  exposeCounter(registry, 'signpost_api_mails_total', 'Mails by outcome.', ['outcome'], (set) => {
     set({ outcome: 'sent' }, counters.sent);
     set({ outcome: 'failed' }, counters.failed);
   });
   exposeCounter(
     registry,
     'signpost_api_mail_failures_total',
-    'Attempts to send a mail that failed, by reason.',
+    'Failed attempts to send a mail, by reason.',
     ['reason'],
     (set) => {
       for (const [reason, count] of counters.attempts) set({ reason }, count);

@@ -115,7 +115,7 @@ export class Mailer {
       }
       this.#isBlind = false;
     } catch (err) {
-      if (!this.#isBlind) this.#parts.log.warn({ err }, 'the mail that is owed cannot be read; trying again');
+      if (!this.#isBlind) this.#parts.log.warn({ err }, 'reading the mail outbox failed; retrying');
       this.#isBlind = true;
     }
   }
@@ -142,7 +142,7 @@ export class Mailer {
     if (content === null) return this.#end(mail, 'failed', 'unreadable');
     const outcome = await send({ id, recipient, ...mailText(content) }, this.#stopping.signal);
     if (outcome.kind === 'sent') {
-      if (this.#isFailing) this.#parts.log.info('mail is sent again');
+      if (this.#isFailing) this.#parts.log.info('mail can be sent again');
       this.#isFailing = false;
       return this.#end(mail, 'sent', null);
     }
@@ -150,7 +150,7 @@ export class Mailer {
     this.counters.attempts.set(reason, (this.counters.attempts.get(reason) ?? 0) + 1);
     const delayMs = delaysMs[attempts - 1];
     if (outcome.kind === 'refused' || delayMs === undefined) return this.#end(mail, 'failed', reason);
-    if (!this.#isFailing) this.#parts.log.warn({ reason, mail: id }, 'a mail could not be sent; trying again');
+    if (!this.#isFailing) this.#parts.log.warn({ reason, mail: id }, 'sending a mail failed; retrying');
     this.#isFailing = true;
     await this.#parts.db.execute(retry, [id, attempts, delayMs, reason], 'mail_retry');
   }
@@ -167,6 +167,7 @@ export class Mailer {
     const changed = await this.#parts.db.execute(end, [id, attempts, state, failure], 'mail_end');
     if (changed === 0) return;
     this.counters[state]++;
-    if (state === 'failed') this.#parts.log.warn({ reason: failure, mail: id }, 'a mail was given up');
+    if (state === 'failed')
+      this.#parts.log.warn({ reason: failure, mail: id }, 'a mail was given up after its last attempt');
   }
 }

@@ -5,7 +5,7 @@ import type { SmtpSettings } from './smtp.ts';
 export function smtpSettings(config: ProcessConfig<'api'>): SmtpSettings | null {
   const { SMTP_URL: text, SMTP_TLS, MAIL_FROM: from } = config;
   if (text === '') return null;
-  if (from === '') throw new Error('SMTP_URL is set and MAIL_FROM is not: set it to the address that mail comes from');
+  if (from === '') throw new Error('SMTP_URL is set and MAIL_FROM is not: set MAIL_FROM to the sender’s address');
   const url = new URL(text);
   const isSecure = url.protocol === 'smtps:';
   return {

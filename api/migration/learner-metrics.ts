@@ -7,7 +7,7 @@ export function exposeLearner(registry: Registry, { counters }: LinkLearner): vo
   exposeCounter(
     registry,
     'signpost_api_asked_codes_total',
-    'Codes about which an old service was asked, by outcome.',
+    'Unknown codes looked up at an old service, by outcome.',
     ['outcome'],
     (set) => {
       for (const [outcome, count] of Object.entries(counters)) set({ outcome }, count);

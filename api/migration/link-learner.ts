@@ -132,7 +132,7 @@ export class LinkLearner {
       await this.#answer(ask);
     } catch (err) {
       this.counters.failures++;
-      this.#parts.log.warn({ err, app_id: ask.app_id }, 'a link could not be learned');
+      this.#parts.log.warn({ err, app_id: ask.app_id }, 'learning a link failed');
     } finally {
       place.leave();
     }
@@ -199,8 +199,11 @@ export class LinkLearner {
     // Without knowing how unknown codes are answered, each of them could become a link.
     if (probes.kind === 'unlearned') return probes;
     const fault = () => {
-      if (probes.usual.kind === 'differs') return unlearned('refused', 'made-up codes are answered in different ways');
-      return isUsual(probes.usual, url, ask.code) ? unlearned('unknown', 'redirected like a made-up code') : null;
+      if (probes.usual.kind === 'differs')
+        return unlearned('refused', 'the old service answers made-up codes in different ways');
+      return isUsual(probes.usual, url, ask.code)
+        ? unlearned('unknown', 'the old service redirects it like a made-up code')
+        : null;
     };
     if (probes.usual.kind === 'no_redirect' || fault() !== null) return fault();
     // What changes with time was equal in made-up codes that were asked for at the same time.

@@ -29,7 +29,7 @@ const find = `SELECT p.id, p.organization_id, p.link_id, p.campaign, p.name, p.p
 
 /** The same whatever the cause, so that nothing is learned about pages that once existed. */
 export const noSuchPage = () =>
-  notFound('There is no such page: it was revoked, has expired, or the address is incomplete.');
+  notFound('This page does not exist: it was revoked, has expired, or its address is incomplete.');
 
 export async function admitVisitor(deps: ApiDeps, asked: Asked, ip: string): Promise<Admission | Rejection> {
   const { db, clock, sharedPages } = deps;

@@ -117,7 +117,7 @@ export const createSharedPage = route({
       const [made] = await tenant.query<SharedPageRow>(insertion, [newId('shp', nowMs), ...about, ...times]);
       return made;
     });
-    if (!row) return invalid('body', `the organization has ${PAGES_MAX} shared pages already: delete one first`);
+    if (!row) return invalid('body', `the organization has ${PAGES_MAX} shared pages: delete one first`);
     const answer = { ...sharedPageAnswer(row), token, url: `${dashboardUrl}/shared#${token}` };
     return { status: 201, body: answer, changed: { organization_id: row.organization_id, target_id: row.id } };
   },

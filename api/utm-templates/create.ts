@@ -72,8 +72,7 @@ export const createTemplate = route({
         const refused = await refuseScope(tenant, caller, app_id);
         if (refused) return refused;
         const [row] = await tenant.query<TemplateRow>(insertion, values);
-        if (!row)
-          return invalid('body', `the organization has ${TEMPLATES_MAX} UTM templates already: delete one first`);
+        if (!row) return invalid('body', `the organization has ${TEMPLATES_MAX} UTM templates: delete one first`);
         return { status: 201, body: templateAnswer(row) };
       }),
     );

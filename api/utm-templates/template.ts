@@ -70,7 +70,7 @@ export async function refuseScope(
   return app ? null : absent(tenant, 'app', appId);
 }
 
-const onlyItsApps = () => forbidden('This server key may use some apps only, and this template is for every app.');
+const onlyItsApps = () => forbidden('This server key is limited to some apps, and this template is for all apps.');
 
 /** Runs a write, and names the field if its name belongs to another template. */
 export async function withUniqueName<T>(work: () => Promise<T>): Promise<T | Rejection> {
@@ -134,7 +134,7 @@ export async function withTemplate<T>(
   if (owner instanceof Rejection) return owner;
   return tenancy.within(tenantOf(caller, [owner]), async (tenant) => {
     const [template] = await tenant.query<TemplateRow>(byId, [id]);
-    if (!template) return caller.key ? forbidden('This server key may not use this template.') : unknownId('utm');
+    if (!template) return caller.key ? forbidden('This server key has no access to this template.') : unknownId('utm');
     const appIds = caller.key?.app_ids ?? null;
     const isOfOthers = appIds !== null && (template.app_id === null || !appIds.includes(template.app_id));
     return isChange && isOfOthers ? onlyItsApps() : work(tenant, template);

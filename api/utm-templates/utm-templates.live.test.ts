@@ -124,7 +124,7 @@ test('an organization has at most 100 templates, also when many are created at o
   const refused = replies.filter(({ status }) => status !== 201);
   expect([replies.length - refused.length, refused.length]).toEqual([5, 15]);
   expect(new Set(refused.map(({ body }) => body.error.message))).toEqual(
-    new Set(['body: the organization has 100 UTM templates already: delete one first']),
+    new Set(['body: the organization has 100 UTM templates: delete one first']),
   );
 });
 

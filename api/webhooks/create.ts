@@ -81,7 +81,7 @@ export const createWebhook = route({
       if (denied) return denied;
       const values = [id, url, description, events, event_names, app_ids, sealed, creator, new Date(nowMs)];
       const [row] = await tenant.query<EndpointRow>(insertion, values);
-      if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks already: delete one first`);
+      if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks: delete one first`);
       return { status: 201, body: { ...endpointAnswer(row, nowMs), secret } };
     });
   },

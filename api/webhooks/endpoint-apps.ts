@@ -11,7 +11,7 @@ export async function refuseApps(
 ): Promise<Rejection | null> {
   if (appIds === null) {
     const isLimited = caller.key !== undefined && caller.key.app_ids !== null;
-    return isLimited ? forbidden('This server key may use some apps only: name them in app_ids.') : null;
+    return isLimited ? forbidden('This server key is limited to some apps: name them in app_ids.') : null;
   }
   const sql = 'SELECT id FROM apps WHERE organization_id = ANY ($1) AND id = ANY ($2) AND deleted_at IS NULL';
   const known = new Set((await tenant.query<{ id: string }>(sql, [appIds])).map(({ id }) => id));

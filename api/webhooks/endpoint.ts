@@ -57,7 +57,7 @@ export async function findEndpoint(
   const owner = await ownerOf(db, caller, { kind, id, to: isRead ? 'read' : 'write' });
   if (owner instanceof Rejection) return owner;
   const row = await tenancy.within(tenantOf(caller, [owner]), (tenant) => readEndpoint(tenant, id));
-  return row ?? forbidden('This server key may not use this webhook: it gets messages of other apps too.');
+  return row ?? forbidden('This server key has no access to this webhook: it gets messages of other apps too.');
 }
 
 /** Undefined for one that the caller may not access. */

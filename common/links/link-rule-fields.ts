@@ -129,7 +129,7 @@ function destinationFaults({ url, variants }: GivenRule): FieldError[] {
     isObject(one) && typeof one['percent'] === 'number' ? one['percent'] : 0,
   );
   if (percents.reduce((sum, percent) => sum + percent, 0) > 100)
-    faults.push({ field: 'variants', message: 'must have at most 100 percent together' });
+    faults.push({ field: 'variants', message: 'must add up to at most 100 percent' });
   return faults;
 }
 
@@ -142,9 +142,9 @@ function countryFaults({ country }: GivenRule): FieldError[] {
   return (Array.isArray(country) ? country : []).flatMap((code: unknown, at) => {
     if (typeof code !== 'string' || !/^[A-Z]{2}$/.test(code)) return [];
     const { region = code } = new Intl.Locale(`und-${code}`);
-    if (region !== code) return [{ field: `country[${at}]`, message: `must be the code in use today, ${region}` }];
+    if (region !== code) return [{ field: `country[${at}]`, message: `is an outdated code: use ${region}` }];
     const isKnown = regionNames.of(code) !== undefined && !noCountries.test(code);
-    return isKnown ? [] : [{ field: `country[${at}]`, message: 'is not the code of a country' }];
+    return isKnown ? [] : [{ field: `country[${at}]`, message: 'is not a country code' }];
   });
 }
 
@@ -153,7 +153,7 @@ function versionFaults({ platform, os_version_min, os_version_max }: GivenRule):
   if (os_version_min === undefined && os_version_max === undefined) return [];
   const [only, another] = Array.isArray(platform) ? (platform as unknown[]) : [];
   if ((only !== 'ios' && only !== 'android') || another !== undefined)
-    return [{ field: given, message: 'needs platform to be ios or android alone' }];
+    return [{ field: given, message: 'requires platform to be ios or android alone' }];
   const [min, max] = [textOf(os_version_min), textOf(os_version_max)];
   return min !== undefined && max !== undefined && compareVersions(versionNumbers(min), versionNumbers(max)) > 0
     ? [{ field: 'os_version_max', message: 'must not be older than os_version_min' }]
@@ -169,7 +169,7 @@ function timeFaults({ after, before, weekdays, time_from, time_until, timezone }
   if ((time_from === undefined) !== (time_until === undefined))
     faults.push({
       field: time_from === undefined ? 'time_from' : 'time_until',
-      message: 'is required: a time span has a beginning and an end',
+      message: 'is required: a time span has a start and an end',
     });
   if (time_from !== undefined && time_from === time_until)
     faults.push({ field: 'time_until', message: 'must differ from time_from' });

@@ -49,10 +49,10 @@ export function readCertificates(settings: CertificateSettings, nowMs: number): 
 
 function countFaults(certFiles: readonly string[], keyFiles: readonly string[]): string[] {
   if (certFiles.length > 0 && keyFiles.length === 0) {
-    return ['TLS_CERT_FILE is set and TLS_KEY_FILE is not: set both or none'];
+    return ['TLS_CERT_FILE is set and TLS_KEY_FILE is not: set both or neither'];
   }
   if (keyFiles.length > 0 && certFiles.length === 0) {
-    return ['TLS_KEY_FILE is set and TLS_CERT_FILE is not: set both or none'];
+    return ['TLS_KEY_FILE is set and TLS_CERT_FILE is not: set both or neither'];
   }
   if (certFiles.length !== keyFiles.length) {
     return [

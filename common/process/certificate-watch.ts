@@ -60,13 +60,13 @@ export class CertificateWatch implements Part {
     exposeGauge(
       registry,
       'signpost_tls_certificate_ends_seconds',
-      'Unix time at which the first of the served certificates ends.',
+      'Unix time at which the first of the served certificates expires.',
       () => Math.min(...this.certificates.map(({ endsMs }) => endsMs)) / 1_000,
     );
     exposeGauge(
       registry,
       'signpost_tls_certificate_refused',
-      '1 while the certificate files on disk cannot be used, and earlier ones are served.',
+      '1 while the certificate files on disk cannot be used and earlier ones are served.',
       () => (this.#isRefused ? 1 : 0),
     );
   }
@@ -110,14 +110,14 @@ export class CertificateWatch implements Part {
       names,
       ends: new Date(endsMs).toISOString(),
     }));
-    this.#options.log.info({ certificates }, 'new certificates are served');
+    this.#options.log.info({ certificates }, 'new certificates were loaded');
   }
 
   #refuse(reason: string): void {
     this.#isRefused = true;
     this.#options.log.error(
       { reason },
-      'the changed certificate files cannot be used; the earlier ones are still served',
+      'the changed certificate files cannot be used; the earlier certificates are still served',
     );
   }
 }

@@ -54,7 +54,7 @@ function providerFaults(config: Config): string[] {
   for (const name of ['GOOGLE', 'GITHUB'] as const) {
     if (config[`OAUTH_${name}_CLIENT_ID`] === '') continue;
     if (config[`OAUTH_${name}_CLIENT_SECRET`] === '') {
-      faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_${name}_CLIENT_SECRET is not: set both or none`);
+      faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_${name}_CLIENT_SECRET is not: set both or neither`);
     }
     if (config.OAUTH_REDIRECT_URIS.length === 0) {
       faults.push(

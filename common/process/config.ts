@@ -7,9 +7,7 @@ import { unknownSettings } from './unknown-settings.ts';
 export class ConfigError extends Error {
   readonly faults: readonly string[];
   constructor(faults: readonly string[]) {
-    super(
-      `The settings have ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:\n  ${faults.join('\n  ')}`,
-    );
+    super(`The settings are not valid:\n  ${faults.join('\n  ')}`);
     this.name = 'ConfigError';
     this.faults = faults;
   }

@@ -173,7 +173,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
     } else if (question !== undefined) {
       question(new URLSearchParams(query)).then(
         (isSo) => answer(isSo ? 200 : 404, 'text/plain', isSo ? 'yes\n' : 'no\n'),
-        () => answer(503, 'text/plain', 'not known now\n'),
+        () => answer(503, 'text/plain', 'not known yet\n'),
       );
     } else {
       answer(404, 'text/plain', `${['/metrics', '/healthz', '/readyz', ...Object.keys(questions)].join(', ')}\n`);

@@ -167,7 +167,7 @@ export async function writableUrl(text: string): Promise<string> {
   const urls = urlsIn(text);
   const [only] = urls;
   if (urls.length === 1 && only !== undefined) return only;
-  let failure: unknown = new Error('none of the servers accepts writes');
+  let failure: unknown = new Error('none of the Postgres servers accepts writes');
   for (const url of urls) {
     const db = new Postgres({ url, name: 'looking for the writable server', connectionsMax: 1 });
     try {

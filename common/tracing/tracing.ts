@@ -121,8 +121,9 @@ export class Tracing {
     this.counters[isSent ? 'sent' : 'failed'] += spans;
     if (isSent === !this.#isRefused) return;
     this.#isRefused = !isSent;
-    if (isSent) this.#log.info({}, 'the collector takes traces again');
-    else this.#log.warn({}, 'the collector takes no traces: see OTEL_EXPORTER_OTLP_ENDPOINT; they are dropped');
+    if (isSent) this.#log.info({}, 'traces can be sent to the collector again');
+    else
+      this.#log.warn({}, 'traces cannot be sent to the collector and are dropped: check OTEL_EXPORTER_OTLP_ENDPOINT');
   }
 }
 

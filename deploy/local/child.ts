@@ -108,7 +108,9 @@ export async function startChild(command: ChildCommand): Promise<Child> {
   });
   const { pid } = child;
   if (failure !== undefined || pid === undefined) {
-    throw new StartupError(`${name} could not be started: ${failure?.message ?? 'the system returned no pid'}.`);
+    throw new StartupError(
+      `${name} could not be started: ${failure?.message ?? 'the operating system returned no process id'}.`,
+    );
   }
   child.on('error', () => undefined);
   const guard = startGuard(pid, signals);
@@ -190,7 +192,7 @@ export async function waitUntilReady(
       const { code, signal } = await child.exited;
       const how = signal === null ? `code ${code}` : signal;
       throw new StartupError(
-        `${child.name} ended while starting (${how}). The end of ${logFile}:\n  ${logTail(logFile, child.logStart)}`,
+        `${child.name} exited while starting (${how}). The end of ${logFile}:\n  ${logTail(logFile, child.logStart)}`,
       );
     }
     if (await isReady()) return;

@@ -43,6 +43,6 @@ test('the content of a folder of an earlier version is closed too, and links out
 test('a folder that cannot be closed is refused in one line that says what to do', () => {
   // No user, not even root, can change a mode below /proc.
   expect(() => closeDataFolder('/proc/self')).toThrow(
-    /^\/proc\/self is open to other users \(mode 555\) and cannot be closed \(\w+\): run chmod 700 on it[^\n]+$/,
+    /^\/proc\/self is accessible to other users \(mode 555\), and its mode cannot be changed \(\w+\): run chmod 700 on it[^\n]+$/,
   );
 });

@@ -25,7 +25,7 @@ export function closeDataFolder(folder: string): void {
   }
   const mode = (statSync(folder).mode & 0o777).toString(8);
   throw new StartupError(
-    `${folder} is open to other users (mode ${mode}) and cannot be closed (${reason}): run chmod 700 on it as its owner, or set DATA_DIR to a folder of your own.`,
+    `${folder} is accessible to other users (mode ${mode}), and its mode cannot be changed (${reason}): run chmod 700 on it as its owner, or set DATA_DIR to a folder that you own.`,
   );
 }
 

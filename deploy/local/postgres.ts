@@ -126,7 +126,7 @@ async function findRunner(programs: Programs, dataDir: string): Promise<Runner> 
   }
   throw new StartupError(
     `Postgres does not run as root, and the user 'postgres' cannot reach ${dataDir} or ${programs.initdb}: start as an ` +
-      'ordinary user, move the project out of the closed folder, or set DATABASE_URL to your own server.',
+      'ordinary user, move the project out of the private folder, or set DATABASE_URL to your own server.',
   );
 }
 

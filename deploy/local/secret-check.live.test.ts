@@ -58,7 +58,7 @@ test('lost keys are replaced on request, and the others stay', async () => {
     "SELECT api_key_ciphertext FROM apps WHERE id = 'app_1'",
   );
   await check(first, 'replace');
-  expect(notes).toEqual(['1 apps got new API keys: GET /apps/{id} shows them']);
+  expect(notes).toEqual(['1 apps got new API keys; GET /apps/{id} shows them']);
   await check(first);
   expect(await db.query("SELECT api_key_ciphertext FROM apps WHERE id = 'app_1'")).toEqual(before);
 });

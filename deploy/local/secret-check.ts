@@ -27,7 +27,7 @@ export async function checkSecret({ databaseUrl, secretKey, source, onLost, note
     const lost = await appsWithLostKey(db, apiKeys);
     if (lost.length === 0) return;
     if (onLost === 'replace') {
-      note(`${await replaceLostKeys(db, apiKeys, lost)} apps got new API keys: GET /apps/{id} shows them`);
+      note(`${await replaceLostKeys(db, apiKeys, lost)} apps got new API keys; GET /apps/{id} shows them`);
       return;
     }
     const some = lost.slice(0, 3).map(({ id }) => id);

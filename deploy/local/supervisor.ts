@@ -108,7 +108,7 @@ export class Supervisor {
         if (running === undefined) deaths += 1;
       }
     }
-    say(`${entry.name} exited ${deaths} times in a row; giving up. Its log says why`);
+    say(`${entry.name} exited ${deaths} times in a row; giving up. See its log for the reason`);
     this.#options.onGiveUp(entry.name);
   }
 
@@ -133,7 +133,7 @@ export class Supervisor {
       if (this.#isFailureSaid) return;
       this.#isFailureSaid = true;
       this.#options.say(
-        `the list of running processes could not be written: ${error instanceof Error ? error.message : error}`,
+        `writing the list of running processes failed: ${error instanceof Error ? error.message : error}`,
       );
     }
   }

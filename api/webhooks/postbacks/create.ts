@@ -69,7 +69,7 @@ export const createPostback = route({
       const content = [method, url, body, description, events, event_names, campaigns, app_ids];
       const values = [newId('pbk', nowMs), ...content, creator, new Date(nowMs)];
       const [row] = await tenant.query<PostbackRow>(insertion, values);
-      if (!row) return invalid('body', `the organization has ${POSTBACKS_MAX} postbacks already: delete one first`);
+      if (!row) return invalid('body', `the organization has ${POSTBACKS_MAX} postbacks: delete one first`);
       return { status: 201, body: postbackAnswer(row) };
     });
   },

@@ -88,7 +88,7 @@ export function contentFault(
   const fault = templateFault(url);
   if (fault !== null) return invalid('url', fault);
   const sample = sampleUrl(url);
-  if (sample === null) return invalid('url', 'must have its macros behind the host, and a / or ? before them');
+  if (sample === null) return invalid('url', 'must have its macros after the host, with a / or ? before them');
   const bodyFault = body === null ? null : templateFault(body);
   if (bodyFault !== null) return invalid('body', bodyFault);
   if (body !== null && method === 'GET') return invalid('body', 'is only sent with POST');

@@ -43,7 +43,7 @@ async function writeBackup({ dataDir, folder, nowMs }: BackUpOptions): Promise<B
   const urls = { postgres: localDatabaseUrl(dataDir), clickhouse: localClickHouseUrl(dataDir) };
   if (urls.postgres === '' || urls.clickhouse === '') {
     throw new StartupError(
-      `npm start does not run with DATA_DIR=${dataDir}. Start it first: a backup is made while it runs.`,
+      `npm start is not running with DATA_DIR=${dataDir}. Start it first: a backup is made while it runs.`,
     );
   }
   const writer = new BackupWriter(folder);

@@ -28,12 +28,12 @@ export function readFacts(folder: string): BackupFacts {
   const facts = JSON.parse(readFileSync(file, 'utf8')) as BackupFacts;
   if (facts.format !== backupFormat) {
     throw new StartupError(
-      `${file} has format ${facts.format}, made by Signpost ${facts.version}: restore it with that version.`,
+      `${file} has format ${facts.format}, made by Signpost ${facts.version}: restore it with that version of Signpost.`,
     );
   }
   if (facts.platform !== platform) {
     throw new StartupError(
-      `The backup was made on ${facts.platform} and can be restored there only, not on ${platform}.`,
+      `The backup was made on ${facts.platform} and can be restored only there, not on ${platform}.`,
     );
   }
   return facts;

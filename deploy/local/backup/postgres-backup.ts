@@ -40,7 +40,7 @@ export async function backUpPostgres(url: string, cluster: string, writer: Backu
       `SELECT labelfile, substring(labelfile FROM 'file ([0-9A-F]{24})') AS from, pg_walfile_name(lsn) AS to
        FROM pg_backup_stop(false)`,
     );
-    if (end === undefined) throw new StartupError('Postgres did not end the backup.');
+    if (end === undefined) throw new StartupError('Postgres did not finish the backup.');
     await writer.addText(end.labelfile, 'postgres/cluster/backup_label');
     const [numbering] = await db.query<{ since_ms: number }>('SELECT since_ms FROM ingest.numbering');
     const isNeeded = (name: string) => segmentName.test(name) && name >= end.from && name <= end.to;

@@ -83,9 +83,7 @@ function draftOf(dataDir: string, store: string): string {
 function refuseOtherData(dataDir: string, folder: string): void {
   for (const store of stores) {
     if (!existsSync(join(dataDir, store))) continue;
-    throw new StartupError(
-      `${join(dataDir, store)} exists and would be replaced: move it elsewhere, then restore again.`,
-    );
+    throw new StartupError(`${join(dataDir, store)} already exists: move it elsewhere, then restore again.`);
   }
   const idOf = (place: string) => {
     const file = join(place, installationFile);
@@ -94,7 +92,7 @@ function refuseOtherData(dataDir: string, folder: string): void {
   const [own, backedUp] = [idOf(dataDir), idOf(folder)];
   if (own !== null && own !== backedUp) {
     throw new StartupError(
-      `${join(dataDir, 'journal')} belongs to another installation than the backup: set DATA_DIR to a new folder.`,
+      `${join(dataDir, 'journal')} belongs to a different installation than the backup: set DATA_DIR to a new folder.`,
     );
   }
 }

@@ -62,7 +62,7 @@ export class MergeGuard {
       await setMerges(isLow ? 'STOP' : 'START');
       const next = isLow ? 'stopped' : 'merging';
       if (next !== this.#state)
-        log(`${Math.floor(freeBytes / 1_048_576)} MiB are free: ${isLow ? 'merges stop' : 'merges go on'}`);
+        log(`${Math.floor(freeBytes / 1_048_576)} MiB are free: ${isLow ? 'merges stop' : 'merges continue'}`);
       this.#state = next;
     } catch (error) {
       log(`the merge guard failed: ${error instanceof Error ? error.message : String(error)}`);

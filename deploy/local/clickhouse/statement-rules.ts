@@ -89,10 +89,10 @@ function wordsOf(sql: string): string[] {
     if (isBlank(text)) continue;
     if (isQuotedName(text)) {
       if (!/^["`][A-Za-z0-9_ -]+["`]$/.test(text))
-        refuse('names with other characters than letters, digits, space, - and _');
+        refuse('names with characters other than letters, digits, space, - and _');
       words.push(text.slice(1, -1));
     } else {
-      if (!isString(text) && !/^[\x20-\x7e]+$/.test(text)) refuse('text outside of strings that is not ASCII');
+      if (!isString(text) && !/^[\x20-\x7e]+$/.test(text)) refuse('non-ASCII text outside of strings');
       if (text === '$' || text === "'" || text === '"' || text === '`' || text === '\\') refuse(`a lone ${text}`);
       words.push(text);
     }
@@ -160,7 +160,7 @@ export function checkStatement(rules: StatementRules, asked: StatementRequest): 
   const places = new TablePlaces();
   for (const [at, word] of lower.entries()) {
     const [previous = '', next = ''] = [lower[at - 1], lower[at + 1]];
-    if (places.isTable(word, previous)) refuse('texts in quotes in the place of a table');
+    if (places.isTable(word, previous)) refuse('quoted text in place of a table');
     if (word === 'outfile' || word === 'infile') refuse(word.toUpperCase());
     if (previous === 'into' && word === 'function') refuse('INSERT INTO FUNCTION');
     if (next === '(') checkFunction(rules, word);
@@ -182,7 +182,7 @@ function checkEngine(words: readonly string[], at: number): void {
 
 function checkSetting(name: string, value: string): void {
   const isPlain = /^(-?\d+(\.\d+)?|true|false|)$/i.test(value);
-  if (!isPlain && !textSettings.has(name.toLowerCase())) refuse(`queries with a text for the setting ${name}`);
+  if (!isPlain && !textSettings.has(name.toLowerCase())) refuse(`queries with text for the setting ${name}`);
 }
 
 /** `a = 1, b = 'x'`, the text after SETTINGS. */
