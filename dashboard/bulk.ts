@@ -1,4 +1,7 @@
-/** Changes many links: chosen ones in batches, so that progress can be shown, or all that match a filter at once. */
+/**
+ * Changes many links: selected links in batches, so that progress can be shown, or all links that match a filter at
+ * once.
+ */
 import { type Body, call } from './api.ts';
 import { patiently } from './patience.ts';
 
@@ -7,20 +10,20 @@ export type LinkFilter = NonNullable<Body<'PATCH /links/bulk'>['filter']>;
 /** Null: the links are deleted. */
 export type BulkChange = SharedChanges | null;
 
-/** The API's own limit of a filter. */
+/** The API's limit for a filter. */
 export const matchingMax = 10_000;
 const batchSize = 100;
 
 export interface BulkResult {
   readonly done: number;
-  /** Links that were refused, with the API's message. */
+  /** Links that were rejected, with the API's message. */
   readonly refused: ReadonlyMap<string, string>;
   /** Links that were not tried, because of `fault`. */
   readonly left: readonly string[];
   readonly fault: unknown;
 }
 
-/** @param onProgress called with the number of links that were dealt with. */
+/** @param onProgress called with the number of processed links. */
 export async function changeMany(
   ids: readonly string[],
   change: BulkChange,

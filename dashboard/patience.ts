@@ -1,4 +1,4 @@
-/** Repeats what can be repeated while the API is busy, as long as it asks for. */
+/** Retries repeatable requests while the API is busy, respecting Retry-After. */
 import { ApiFailure } from './api.ts';
 
 const triesMax = 4;

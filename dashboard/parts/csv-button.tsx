@@ -1,4 +1,4 @@
-/** Loads a list page by page and saves it as a file, with the number of rows while it works. */
+/** Loads a list page by page and saves it as a file, showing the number of rows in the meantime. */
 import { useState } from 'react';
 import { type Column, csvOf, download } from '#dashboard/csv.ts';
 import { whole } from '#dashboard/format.ts';
@@ -8,7 +8,7 @@ import { failureText, toast } from './feedback.tsx';
 import { Icon } from './icons.tsx';
 
 interface CsvButtonProps<Row> {
-  /** Of the file, without its extension. */
+  /** File name without its extension. */
   readonly name: string;
   readonly label: string;
   readonly columns: readonly Column<Row>[];
