@@ -1,6 +1,6 @@
 /**
- * Why a link leads a visitor where it does. The decision is the redirector's own (common/redirect); here it is put into
- * words, with what the association files say and what a match would need.
+ * Explains why a link leads a visitor where it does. The redirector's own code makes the decision (common/redirect);
+ * this file describes it in words, with the content of the association files and what a match would need.
  */
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import type { ClickLimit } from '#common/links/link.ts';
@@ -12,13 +12,13 @@ import type { RuleCondition } from '#common/redirect/compiled-rules.ts';
 import type { RedirectRule } from '#common/redirect/plan.ts';
 import { imaginedAnswer, refusalAnswer, type VisitAnswer } from '#common/redirect/visit-answer.ts';
 
-/** What the explanation is about. */
+/** The subject of the explanation. */
 export interface ExplainedLink {
   readonly app: LinkedApp;
   readonly link: LinkSnapshot;
   readonly clickLimit: ClickLimit | null;
   readonly settings: Pick<AppSettings, 'attribution_window_hours' | 'probabilistic_window_hours' | 'min_confidence'>;
-  /** Whether the app's host is proven, so that redirectors serve it. */
+  /** Whether the app's host is verified, so that redirectors serve it. */
   readonly isHostVerified: boolean;
 }
 
@@ -37,7 +37,7 @@ export interface ExplainedVisit {
 
 /** As browsers send it. */
 const browserAccept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
-/** In place of the id that a real click gets. */
+/** Stands for the id of a real click. */
 export const PLACEHOLDER_CLICK_ID = `clk_${'0'.repeat(26)}`;
 
 export type ExplainedRule = RedirectRule | 'host_not_verified';
@@ -45,7 +45,7 @@ export type ExplainedRule = RedirectRule | 'host_not_verified';
 export interface AssociationExplanation {
   readonly file: string | null;
   readonly status: number | null;
-  /** The phone opens the app instead of the link, where the app is installed and supports it. */
+  /** Whether the phone opens the app instead of the link, if the app is installed and supports it. */
   readonly opens_app: boolean;
 }
 
@@ -139,12 +139,12 @@ function associationOf(app: LinkedApp, platform: Answer['device']['platform'], p
   return {
     file: isIos ? '/.well-known/apple-app-site-association' : '/.well-known/assetlinks.json',
     status: json === null ? 404 : 200,
-    // Android's file is about the whole host.
+    // Android's file covers the whole host.
     opens_app: json !== null && (!isIos || listsPath(json, path)),
   };
 }
 
-/** Whether Apple's file gives a path to the app: the first component that fits decides. */
+/** Whether Apple's file assigns a path to the app: the first matching component decides. */
 function listsPath(json: string, path: string): boolean {
   const { applinks } = JSON.parse(json) as {
     applinks: { details: { components: { '/': string; exclude?: boolean }[] }[] };
@@ -156,7 +156,7 @@ function listsPath(json: string, path: string): boolean {
   return false;
 }
 
-/** `*` stands for any text. */
+/** `*` matches any text. */
 function isLike(path: string, pattern: string): boolean {
   const parts = pattern.split('*').map((part) => part.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&'));
   return new RegExp(`^${parts.join('.*')}$`, 's').test(path);

@@ -1,10 +1,10 @@
-/** What mails say, as plain text in the languages of the dashboard. */
+/** The texts of mails, as plain text in the languages of the dashboard. */
 
 export const mailLanguages = ['en', 'de', 'es'] as const;
 export type MailLanguage = (typeof mailLanguages)[number];
 export type InvitedRole = 'owner' | 'member' | 'viewer';
 
-/** Everything that one mail needs; it is stored encrypted, because of its link. */
+/** The content of one mail. Stored encrypted, because it contains a link with a secret. */
 export type MailContent =
   | {
       readonly kind: 'invitation';
@@ -28,7 +28,7 @@ interface Words {
   readonly reset: (url: string) => readonly string[];
 }
 
-/** The first line is the subject, each other one a paragraph. */
+/** The first line is the subject, each following line a paragraph. */
 const words: Readonly<Record<MailLanguage, Words>> = {
   en: {
     roles: { owner: 'owner', member: 'member', viewer: 'viewer' },
@@ -92,7 +92,7 @@ export function mailText(content: MailContent): MailText {
   return { subject, text: `${paragraphs.join('\n\n')}\n` };
 }
 
-/** The name of an organization can be chosen freely: it must not add lines to a mail. */
+/** Users choose the name of an organization: it must not add lines to a mail. */
 function oneLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 320);
 }

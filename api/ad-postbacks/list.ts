@@ -18,7 +18,7 @@ import {
   countExample,
 } from './ad-postback.ts';
 
-/** Redirectors remove older ones. */
+/** Redirectors remove older postbacks. */
 const KEPT_DAYS = 180;
 const DAYS_DEFAULT = 30;
 const COUNTS_MAX = 200;
@@ -114,7 +114,7 @@ function periodOf(
     if (text !== undefined && !isStorableTime(text)) return invalid(name, storableTimes);
   const oldestMs = nowMs - KEPT_DAYS * DAY_MS;
   const fromMs = received_after === undefined ? nowMs - DAYS_DEFAULT * DAY_MS : Date.parse(received_after);
-  // A clock of Postgres that is a little ahead must not hide the newest.
+  // If the clock of Postgres is slightly ahead, the newest postbacks must still be listed.
   const toMs = received_before === undefined ? nowMs + DAY_MS : Date.parse(received_before);
   return [new Date(Math.max(fromMs, oldestMs)), new Date(toMs)];
 }

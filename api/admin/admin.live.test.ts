@@ -304,7 +304,7 @@ test('after a secret rotation all API keys are unchanged and need only the new s
   expect(await reencryptApiKeys(parts.db, new ApiKeys(parseSecretKeys(printed)))).toBe(0);
 });
 
-test('rates of exchange are stored as a whole, replaced when repeated, and dropped after ten years', async () => {
+test('exchange rates are stored all or none, replaced when repeated, and dropped after ten years', async () => {
   await parts.db.execute("INSERT INTO exchange_rates (day, currency, rate) VALUES ('2001-01-31', 'EUR', 1)");
   const text =
     '\uFEFFday,currency,rate\r\n2026-01-31,EUR,1\n2026-01-31, USD, 0.9\n\n2026-02-01,USD,0.000000000000001\n';
@@ -330,7 +330,7 @@ test('rates of exchange are stored as a whole, replaced when repeated, and dropp
   ]);
 });
 
-test('a file of links is looked at, imported and taken back from the command line', { tags: ['slow'] }, async () => {
+test('a file of links is checked, imported and undone from the command line', { tags: ['slow'] }, async () => {
   const { db } = parts;
   const [organization, app] = [newId('org', 1), newId('app', 1)];
   await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Import')`, [organization]);
@@ -356,7 +356,7 @@ test('a file of links is looked at, imported and taken back from the command lin
     stdout: expect.stringContaining('1 links imported'),
   });
   expect(await links()).toBe(1);
-  // In one go, and the link that is here already is no other.
+  // The import runs in one command, and the link that already exists is not created again.
   expect((await admin([...args, '--upgrade-http', '--confirm'])).stdout).toContain('new: 1, same: 1');
   expect(await links()).toBe(2);
   expect((await admin(['import', '--undo', id])).stdout).toContain('1 links removed, 0 kept');

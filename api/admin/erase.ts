@@ -1,9 +1,10 @@
 /**
  * `npm run admin -- erase`: a person, or all people of an organization, from every store.
  *
- * Order: add the ids to the list that ingest applies, so that records in flight are stored blank; wait until ingest has stored what
- * was received before; erase in Redis and Postgres; blank the rows in ClickHouse, which keep their positions, links and amounts;
- * purge the log. From its beginning to its end, Postgres has what the next run needs to complete it after a crash.
+ * Order: add the ids to the list that ingest applies, so that records in flight are stored without personal data; wait
+ * until ingest has stored what was received before; erase in Redis and Postgres; blank the rows in ClickHouse, which
+ * keep their positions, links and amounts; purge the log. Throughout, Postgres holds what the next run needs to
+ * complete the erasure after a crash.
  */
 import { randomBytes } from 'node:crypto';
 import { type Command, InvalidArgumentError } from 'commander';
@@ -47,7 +48,7 @@ export interface EraseRequest {
   readonly waitMs: number;
 }
 
-/** Ingest rereads the list at shorter intervals than this. */
+/** Ingest rereads the list more often than this. */
 const listedMs = 12_000;
 const pollMs = 500;
 
@@ -91,7 +92,7 @@ export function addEraseCommand(program: Command, context: EraseContext): void {
     });
 }
 
-/** @throws AdminError when options name somebody, who would not be erased. */
+/** @throws AdminError when options name a person, who would not be erased. */
 export function unfinishedOf({ unfinished: _, wait: __, ...others }: EraseOptions): null {
   if (Object.keys(others).length > 0) throw new AdminError('--unfinished can be combined only with --wait');
   return null;
@@ -150,7 +151,7 @@ function sentenceOf({ organization_id, app_id, ids, begun_at }: UnfinishedErasur
   return `The erasure of ${who} of ${app_id || organization_id} that began at ${begun_at.toISOString()} is not finished`;
 }
 
-/** Erasures that were interrupted, or run now. */
+/** Erasures that were interrupted or are running now. */
 async function othersOf({ db }: EraseStores): Promise<string[]> {
   return (await unfinishedErasuresOf(db)).map(
     (one) => `${sentenceOf(one)}. If it is no longer running, complete it: npm run admin -- erase --unfinished`,

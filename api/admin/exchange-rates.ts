@@ -1,10 +1,10 @@
-/** Rates of exchange, from a CSV file. */
+/** Exchange rates from a CSV file. */
 import { isPlainDate } from '#common/storable-time.ts';
 import type { AdminParts } from './accounts.ts';
 import { type Refused, refused } from './refusal.ts';
 
 const linesMax = 500_000;
-/** Rows of one statement. */
+/** Maximum rows of one statement. */
 const lotSize = 10_000;
 const keptYears = 10;
 

@@ -1,4 +1,4 @@
-/** `npm run admin -- explain`: why a short link leads a visitor where it does. */
+/** `npm run admin -- explain`: explains where a short link leads a visitor, and why. */
 import type { Command } from 'commander';
 import { readExplainedLink } from '#api/explained-link.ts';
 import { explainLink } from '#api/link-explanation.ts';

@@ -1,4 +1,4 @@
-/** Commands on hosts: verifies one without a DNS record, or releases one from its owner. */
+/** Commands for hosts: verify one without a DNS record, or release one from its owner. */
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { AdminParts } from './accounts.ts';
 import { type Refused, refused } from './refusal.ts';
@@ -47,8 +47,8 @@ export interface ReleasedHost {
 }
 
 /**
- * Releases a host from every holder: organizations that left it, deleted apps, and the app that is served on it, which has
- * to verify it again.
+ * Releases a host from all its holders: organizations that gave it up, deleted apps, and the app that is served on it,
+ * which must verify it again.
  */
 export async function releaseHost({ db }: AdminParts, host: string): Promise<ReleasedHost | Refused> {
   return db.transaction(async (queries) => {

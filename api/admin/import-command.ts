@@ -1,4 +1,4 @@
-/** `npm run admin -- import`: imports a file of links from another service, or takes an import back. */
+/** `npm run admin -- import`: imports a file of links from another service, or undoes an import. */
 import { open } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { insertImport } from '#api/imports/create.ts';
@@ -74,7 +74,7 @@ class ImportCommand {
       ...parts,
       tenancy: this.#tenancy,
       log: { warn: () => undefined },
-      // Any API process delivers what this one recorded.
+      // Any API process delivers the changes that this process recorded.
       deliverChanges: async () => true,
     });
   }
@@ -122,7 +122,7 @@ class ImportCommand {
     else this.#print(`${counts.created ?? 0} links imported as ${id}. To undo: npm run admin -- import --undo ${id}`);
   }
 
-  /** Works on the import, or watches an API process that does. */
+  /** Processes the import, or waits for an API process that is processing it. */
   async #finish(id: string): Promise<ImportRow> {
     for (;;) {
       await this.#worker.work(id);

@@ -1,4 +1,4 @@
-/** `npm run admin`: commands on second factors. */
+/** `npm run admin`: commands for second factors. */
 import type { Command } from 'commander';
 import { emailFault, nameFault } from './accounts.ts';
 import type { AdminContext } from './admin-context.ts';

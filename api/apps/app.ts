@@ -38,7 +38,7 @@ export async function findApp(tenant: TenantQueries, id: string, lock = false): 
   return app ?? absent(tenant, 'app', id);
 }
 
-/** Whether the host is served, and if not, which DNS record is required. */
+/** Whether the host is served and, if not, which DNS record is required. */
 function hostVerification(row: AppRow, rules: HostRules): object {
   const { host, host_verified_at, host_check } = row;
   const record = isOwnHost(rules, host) ? { record_name: null, record_value: null } : hostRecord(host, row.id);
@@ -141,7 +141,7 @@ const shared = {
   updated_at: Type.String({ format: 'date-time' }),
 };
 
-/** Not in lists: they are long. */
+/** Omitted from lists because they are long. */
 const pages = nullable(
   Type.Object(
     { not_found: nullable(text), expired: nullable(text) },

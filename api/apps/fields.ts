@@ -24,7 +24,7 @@ export const defaultSettings: AppSettings = {
   migration: null,
 };
 
-/** A scheme of the app's own (RFC 3986). Those that browsers give a meaning to are refused. */
+/** A custom URI scheme (RFC 3986). Schemes with a meaning in browsers are rejected. */
 const uriScheme = nullable(
   Type.String({
     pattern:
@@ -207,7 +207,7 @@ export const appChangesBody = Type.Object(
 
 export type AppChanges = Static<typeof appChangesBody>;
 
-/** The columns of `apps` that a caller writes. */
+/** The columns of `apps` that callers can write. */
 export interface AppFields {
   readonly name: string;
   readonly host: string;

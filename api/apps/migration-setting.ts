@@ -1,4 +1,4 @@
-/** The setting `migration` of an app: its schema, and the rules that a schema can't express. */
+/** The setting `migration` of an app: its schema, and rules that a schema can't express. */
 import { Type } from 'typebox';
 import type { FieldError } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
@@ -76,17 +76,17 @@ function templateFault(template: string): string | null {
   return urlFault(example.href);
 }
 
-/** Null, or why an app with this host cannot ask there: it would ask itself. */
+/** Rejects an old service on the app's own host, because the app would ask itself; otherwise null. */
 export function ownHostFault(setting: MigrationSettings | null | undefined, ownHost: string): string | null {
   if (!setting) return null;
   if (setting.via !== null) return setting.via === ownHost ? 'must not be the host of the app' : null;
-  // A dot at the end of a host is part of its name in DNS only.
+  // A trailing dot belongs to a host name only in DNS.
   return exampleOfTemplate(setting.url)?.hostname.replace(/\.$/, '') === ownHost
     ? 'must not be on the host of the app, unless via names the host of the old service'
     : null;
 }
 
-/** As it is stored. It must be valid. */
+/** The setting as it is stored. It must be valid. */
 export function storedMigration(given: {
   readonly url: string;
   readonly destination_hosts: readonly string[];

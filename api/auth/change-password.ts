@@ -62,7 +62,7 @@ export const changePassword = route({
       if (row?.is_changed) await endSessions(queries, account.id, new Date(clock()));
       return row?.is_changed === true;
     });
-    // Another request has changed it since it was compared.
+    // Another request has changed the password since it was compared.
     return isChanged ? newLogin(deps, caller, hash) : invalid('present_password', 'is wrong');
   },
 });

@@ -1,8 +1,8 @@
-/** A new password for someone who has forgotten theirs, by a link that is mailed to them. */
+/** Password reset: sets a new password with a link that is sent by mail. */
 import { createHash, randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
+import { addMail, type MailParts } from '#api/mail-outbox.ts';
 import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
-import { type MailParts, oweMail } from '#api/owed-mail.ts';
 import { passwordRule } from '#api/password-strength.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { invalid, notFound, Rejection, rateLimited } from '#common/http/rejection.ts';
@@ -79,8 +79,8 @@ export const requestPasswordReset = route({
       if (begun?.is_begun !== true) return;
       const url = `${dashboardUrl}/password-reset#${token}`;
       const content = { kind: 'password_reset', language: body.language ?? 'en', url } as const;
-      const owed = { recipient: email, senderId: '', subjectId: id, content, expiresAt };
-      if (!(await oweMail(queries, mail.encryption, owed))) throw new TooManyMails();
+      const outgoing = { recipient: email, senderId: '', subjectId: id, content, expiresAt };
+      if (!(await addMail(queries, mail.encryption, outgoing))) throw new TooManyMails();
     });
     await beginning.catch((error: unknown) => {
       if (!(error instanceof TooManyMails)) throw error;
@@ -137,13 +137,13 @@ export const resetPassword = route({
       await endSessions(queries, row.account, new Date(clock()));
       return true;
     });
-    // Another request has used it meanwhile.
+    // Another request has used the token in the meantime.
     if (!isChanged) return gone();
     return { status: 200, body: { changed: true, email: found.email }, changed: { target_id: found.user_id } };
   },
 });
 
-/** Takes the link back that no mail would bring. */
+/** Deletes the link, because no mail will deliver it. */
 class TooManyMails extends Error {}
 
 /** 256 random bits need no slow hash: they cannot be guessed. */

@@ -7,7 +7,7 @@ export const codeRequired = () =>
 export const codeInvalid = () =>
   unauthorized('This code has expired or was already used. Wait for the next one.', 'totp_invalid');
 
-/** Runs the check as one attempt at the account, so that guesses are slowed down. */
+/** Counts the check as an attempt at the account, so that guesses are throttled. */
 export async function attempted(
   { throttle }: Pick<AuthParts, 'throttle'>,
   name: string,
@@ -23,7 +23,7 @@ export async function attempted(
   return isRight;
 }
 
-/** The refusal of a login without a password because its code is missing; null if it needs none, or has a valid one. */
+/** The rejection of a provider login whose code is missing or wrong; null if it needs no code, or has a valid one. */
 export async function refusedSecondStep(
   auth: Pick<AuthParts, 'throttle' | 'secondFactor'>,
   account: { readonly id: string; readonly email: string },

@@ -1,4 +1,4 @@
-/** The logins of the caller, of browsers and of programs: listed, and ended one by one. */
+/** Lists the caller's logins, of browsers and programs, and ends them one by one. */
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -23,7 +23,7 @@ interface Row {
 
 const route = routesOf<SessionListDeps, UserCaller>();
 
-/** A family of refresh tokens is live while one of them was neither used nor has expired: see sessions.ts. */
+/** A family of refresh tokens is active while one of its tokens is neither used nor expired: see sessions.ts. */
 const live = `
   SELECT id, 'browser' AS kind, created_at, NULL::timestamptz AS renewed_at, expires_at
     FROM browser_sessions WHERE user_id = $1 AND expires_at > $2

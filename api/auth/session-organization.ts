@@ -1,4 +1,4 @@
-/** Limits the session of a browser to one of its person's organizations. */
+/** Limits a browser session to one of the user's organizations. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import { forbidden, notFound } from '#common/http/rejection.ts';
@@ -14,7 +14,7 @@ export const chooseSessionOrganization = route({
   operationId: 'chooseSessionOrganization',
   caller: 'user',
   scope: null,
-  // It changes what this browser sees, and nothing of an organization.
+  // Changes only what this browser sees, so there is nothing to record in an audit log.
   isRead: true,
   limit: 'general',
   tag,

@@ -1,4 +1,4 @@
-/** What a campaign cost on a day. */
+/** The cost of a campaign on a day. */
 import { Type } from 'typebox';
 
 export const costFields = {

@@ -58,7 +58,7 @@ export const createCosts = route({
     if (organization instanceof Rejection) return organization;
     const denied = refuseWrite(caller, organization) ?? refuseLimitedKey(caller, 'Costs');
     if (denied) return denied;
-    // The last one of several for the same campaign, day and currency is meant.
+    // If a request has several costs for the same campaign, day and currency, the last one is used.
     const costs = [...new Map(body.costs.map((cost) => [keyOf(cost), cost])).values()];
     const columns = [
       costs.map(({ day }) => day),

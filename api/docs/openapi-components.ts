@@ -39,7 +39,7 @@ const headers = {
 
 type HeaderName = keyof typeof headers;
 
-/** Headers of every answer of the API. */
+/** Headers of every response of the API. */
 export const everyAnswer: readonly HeaderName[] = [
   'X-Request-Id',
   'X-RateLimit-Limit',
@@ -112,7 +112,7 @@ function errorResponse(code: string, texts: { description: string; message: stri
   };
 }
 
-/** References to headers by name, for one answer. */
+/** References to headers by name, for one response. */
 export function headerRefs(names: readonly HeaderName[]): object {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

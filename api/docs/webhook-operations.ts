@@ -1,4 +1,4 @@
-/** The requests that webhooks send, for the document's `webhooks`: their payloads are printed from the catalogue. */
+/** The requests that webhooks send, for the document's `webhooks`. Payloads are generated from the catalogue. */
 import { Type } from 'typebox';
 import { PAYLOAD_VERSION, type WebhookEvent, webhookEvents } from '#common/webhooks/webhook-events.ts';
 

@@ -1,8 +1,11 @@
-/** The maximum of clicks of an imported link. The other service counted the first of them; the rest is the maximum here. */
+/**
+ * max_clicks of an imported link. The other service has counted the first clicks; the remaining ones become the maximum
+ * here.
+ */
 import { type CellOf, fault, type RowFault } from './import-row.ts';
 import { countOf, isYes } from './import-values.ts';
 
-/** What a link without a maximum has in this column. */
+/** Values of this column for a link without a maximum. */
 const unlimited = /^(?:unlimited|infinite|never|-1|∞)$/i;
 
 /** How many clicks are left; null without a maximum. */

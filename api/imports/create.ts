@@ -18,7 +18,7 @@ import {
 } from './import.ts';
 import { firebaseFields, type ImportSource, importFields } from './import-columns.ts';
 
-/** Of one organization, unfinished ones. */
+/** Maximum unfinished imports of one organization. */
 const OPEN_MAX = 10;
 const HOSTS_MAX = 20;
 
@@ -111,7 +111,7 @@ interface GivenImport {
   readonly sealed: string | null;
 }
 
-/** Undefined if the organization has too many unfinished ones. */
+/** Undefined if the organization has too many unfinished imports. */
 export async function insertImport(
   tenant: TenantQueries,
   { id, app_id, source, options, sealed }: GivenImport,

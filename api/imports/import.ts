@@ -33,7 +33,7 @@ export interface ImportOptions {
   readonly hosts: readonly string[];
   readonly columns: ColumnChoice;
   readonly upgrade_http: boolean;
-  /** The file lists links, and Branch's API says what they are. Absent in imports from before that existed. */
+  /** The file lists links, which are read from Branch's API. Absent in imports from older versions. */
   readonly reads_branch?: boolean;
 }
 
@@ -42,22 +42,24 @@ export function branchKeyContext(id: string): string {
   return `branch key of ${id}`;
 }
 
-/** Rows that Branch did not answer about in each of so many rounds, while it answered about others. */
+/** Rows that Branch left unanswered in several rounds, with the number of rounds, while it answered others. */
 export interface UnansweredRows {
   readonly rows: readonly number[];
   readonly rounds: number;
-  /** Nothing behind them was answered, so the next round asks about another link, which shows whether Branch answers. */
+  /**
+   * Nothing after them was answered, so the next round requests another link, which shows whether Branch is answering.
+   */
   readonly is_last?: boolean;
 }
 
-/** How far the rows of a list of Branch's links are answered. */
+/** How far the rows of a list of Branch links have been answered. */
 export interface BranchProgress {
   readonly unanswered?: UnansweredRows;
-  /** The URL of a link that Branch has answered about. */
+  /** The URL of a link that Branch has answered. */
   readonly answered?: string;
 }
 
-/** Of the dry run, in one transaction. Rows that Branch is asked about are read within seconds. */
+/** Rows of the dry run in one transaction. Rows that are read from Branch take seconds. */
 export function chunkRowsOf({ reads_branch }: ImportOptions): number {
   return reads_branch ? 50 : 500;
 }
@@ -222,7 +224,7 @@ export async function findImport(
     : forbidden('This import belongs to another organization.');
 }
 
-/** Locks an import, lets `change` do its part, and returns what the API answers. */
+/** Locks an import, runs `change`, and returns the API's response. */
 export async function changeImport(
   deps: ApiDeps,
   caller: UserCaller,

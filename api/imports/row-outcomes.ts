@@ -1,4 +1,4 @@
-/** What importing a row would do, compared with the app's links and with earlier rows of the file. */
+/** Determines what importing a row would do, by comparing it with the app's links and with earlier rows of the file. */
 import { isDeepStrictEqual } from 'node:util';
 import { linkWithCode } from '#common/links/link.ts';
 import { linkFieldNames, storedValue } from '#common/links/link-fields.ts';
@@ -49,7 +49,7 @@ interface Earlier {
 interface Known {
   readonly byCode: ReadonlyMap<string, Holder>;
   readonly byExternalId: ReadonlyMap<string, string>;
-  /** Grows with the rows of this chunk. */
+  /** Extended with the rows of this chunk. */
   readonly earlier: Map<string, Earlier>;
 }
 
@@ -103,7 +103,7 @@ function decided({ number, line, link }: ReadRow, known: Known): DecidedRow {
   return { ...base, outcome: 'new', link };
 }
 
-/** As it reads back from jsonb. */
+/** As it is read back from jsonb. */
 function plain(link: ImportedLink): unknown {
   return JSON.parse(JSON.stringify(link));
 }
@@ -114,7 +114,7 @@ function takenCode({ code, is_deleted }: Holder): RowFault {
     : fault('code', 'taken', `another link already has ${code}`);
 }
 
-/** The row is the same link if all that the file says of it is as it is here. Its counts and dates may differ. */
+/** The row is the same link if all fields in the file equal those of the existing link. Counts and dates may differ. */
 function comparison(
   link: ImportedLink,
   holder: Holder,
@@ -144,7 +144,7 @@ function readBack(field: (typeof linkFieldNames)[number], value: unknown): unkno
   return field === 'data' ? (value ?? {}) : storedValue(field, value);
 }
 
-/** Times as text, and everything as JSON keeps it. */
+/** Times as text, and everything else as JSON stores it. */
 function written(value: unknown): unknown {
   return value === undefined ? null : JSON.parse(JSON.stringify(value));
 }

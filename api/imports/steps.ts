@@ -1,4 +1,4 @@
-/** The steps of an import that its owner decides. Each begins work that import-worker.ts does. */
+/** The steps of an import that its owner triggers. Each starts work that import-worker.ts does. */
 import { route } from '#api/route.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
@@ -17,7 +17,7 @@ interface Step {
   readonly operationId: string;
   readonly from: ImportState;
   readonly to: ImportState;
-  /** The state in which the step was already taken, and repeating it changes nothing. */
+  /** The state after the step was taken, in which repeating it changes nothing. */
   readonly done: ImportState;
   readonly summary: string;
   readonly description: string;

@@ -1,4 +1,4 @@
-/** Whether a short code is free, for forms that say so while it is typed. Creating the link decides. */
+/** Whether a short code is free, for forms that check it as it is typed. Only creating the link is decisive. */
 import { Type } from 'typebox';
 import { absent, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';

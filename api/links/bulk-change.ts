@@ -70,7 +70,7 @@ function whichFaults(body: Readonly<Record<string, unknown>>): FieldError[] {
   if ((body['ids'] === undefined) === (body['filter'] === undefined))
     return [{ field: 'ids', message: 'either ids or filter is required' }];
   const filter = isObject(body['filter']) ? body['filter'] : {};
-  // It would mean every link.
+  // An empty filter would match every link.
   if (Object.keys(filter).join() === 'organization_id')
     return [{ field: 'filter', message: 'needs another field besides organization_id' }];
   return ['created_after', 'created_before']
@@ -193,21 +193,21 @@ interface Changed {
   readonly failed: readonly { readonly id: string; readonly error: unknown }[];
 }
 
-/** Locked in the order of their ids, so that two requests wait for each other only one way. */
+/** Locked in the order of their ids, so that two requests cannot deadlock. */
 const lock = `SELECT l.id FROM links l JOIN apps a ON a.id = l.app_id
   WHERE l.organization_id = ANY ($1) AND l.id = ANY ($2) AND l.deleted_at IS NULL AND a.deleted_at IS NULL
   ORDER BY l.id FOR NO KEY UPDATE OF l`;
 
-/** The tags of a link without the removed ones and with the added ones, in the order in which they were given. */
+/** The tags of a link without the removed tags and with the added tags, in the order in which they were given. */
 const tagsWith = (added: string, removed: string) => `ARRAY(
   SELECT t.tag FROM unnest(tags || ${added}::text[]) WITH ORDINALITY AS t (tag, n)
    WHERE t.tag <> ALL (${removed}::text[]) GROUP BY t.tag ORDER BY min(t.n))`;
 
 interface Change {
-  /** Further ones than of updated_at; their values begin at `$4`. */
+  /** Assignments besides updated_at; their values start at `$4`. */
   readonly assignments: string;
   readonly values: readonly unknown[];
-  /** Links for which it is false are refused, because they would have too many tags. */
+  /** Links for which it is false are rejected, because they would have too many tags. */
   readonly condition?: string;
 }
 
@@ -237,7 +237,7 @@ async function changeLinks(
   });
 }
 
-/** The requested organization, or else all in which the caller may write. */
+/** The requested organization, or all organizations in which the caller may write. */
 async function writableOrganizations(
   db: Queries,
   caller: UserCaller,

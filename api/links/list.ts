@@ -131,7 +131,7 @@ export const listLinks = route({
     const found = await deps.tenancy.within(scope, async (tenant) => {
       const refused = await refuseApp(tenant, query.app_id);
       if (refused) return refused;
-      // One more than the page shows whether there are others.
+      // One extra row shows whether there are more.
       return ranking
         ? linksByClicks(tenant, filters, page, ranking)
         : timedPage(tenant, filters, { ...page, limit: page.limit + 1 }, after);

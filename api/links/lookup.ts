@@ -75,11 +75,11 @@ function nameOf(
 }
 
 function byUrl(url: string): Name | Rejection {
-  // People also paste addresses without their scheme.
+  // People also paste URLs without a scheme.
   const text = /^https?:\/\//i.test(url) ? url : `https://${url}`;
   if (!URL.canParse(text)) return invalid('url', 'is not a URL');
   const { hostname, pathname } = new URL(text);
-  // A path that can't be a code finds no link.
+  // A path that is not a valid code matches no link.
   return byCode(hostname, codeOfPath(pathname) ?? '', 'url');
 }
 

@@ -10,7 +10,10 @@ import { urlFaults } from '#common/links/web-address.ts';
 import { createOrRefuse } from './create.ts';
 import { changeLink } from './update.ts';
 
-/** Another request may create or delete the link between two steps; that often in a row is a fault. */
+/**
+ * Another request may create or delete the link between two steps; if that happens this often in a row, something is
+ * wrong.
+ */
 const ATTEMPTS_MAX = 5;
 
 export const upsertLink = route({
@@ -60,7 +63,7 @@ export const upsertLink = route({
       if (path === undefined) return invalid('path', 'is required: there is no link with this external_id yet');
       const created = await createOrRefuse(deps, owner, { ...fields, path, external_id });
       if (created instanceof Rejection) {
-        // Which of two unique indexes reports the conflict is arbitrary: a repeated request violates both.
+        // A repeated request violates both unique indexes, and either of them may report the conflict.
         if (created.reason === 'taken' && (await byExternalId(deps, caller, params.app_id, external_id))) continue;
         return created;
       }

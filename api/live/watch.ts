@@ -88,7 +88,7 @@ A client that reads too slowly is disconnected. The stream also ends when the lo
     return {
       status: 200,
       contentType: 'text/event-stream; charset=utf-8',
-      // Proxies would hold it back to fill their buffers.
+      // Without this, proxies would buffer the stream.
       headers: { 'X-Accel-Buffering': 'no' },
       stream,
       onClosed: () => stream.end(),

@@ -1,7 +1,7 @@
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { SmtpSettings } from './smtp.ts';
 
-/** Null if no mail server is configured. @throws if a setting lacks another. */
+/** Null if no mail server is configured. @throws if a required setting is missing. */
 export function smtpSettings(config: ProcessConfig<'api'>): SmtpSettings | null {
   const { SMTP_URL: text, SMTP_TLS, MAIL_FROM: from } = config;
   if (text === '') return null;

@@ -48,7 +48,7 @@ export const removeMember = route({
   method: 'DELETE',
   path: '/members/{user_id}',
   operationId: 'removeMember',
-  // To leave.
+  // Used to leave an organization.
   isForViewers: true,
   summary: 'Remove a member, or leave',
   description:

@@ -1,4 +1,4 @@
-/** The people of the caller's organizations. */
+/** The members of the caller's organizations. */
 import { Type } from 'typebox';
 import { organizationsOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';

@@ -1,9 +1,11 @@
 /**
- * Learns links from the services that apps leave: a redirector asks about a code over Redis (common/links/link-asks.ts), one API process
- * claims the code, asks the service, makes the link as the API does, and announces it.
+ * Learns links from old services that apps migrate from: a redirector asks about a code over Redis
+ * (common/links/link-asks.ts); one API process claims the code, asks the service, creates the link as the API does, and
+ * announces it.
  *
- * A claim and a no are one key in Redis, `learn:<app>:<setting>:<code>`: `asking` for `claimMs`, so that a process that ends holds a
- * code up for no longer; `no` for as long as the code is not asked about again. Another setting is another key.
+ * Claims and negative answers share one key in Redis, `learn:<app>:<setting>:<code>`: `asking` for `claimMs`, so that a
+ * process that dies does not block a code for longer; `no` while the code is not asked about again. A changed setting
+ * uses a new key.
  */
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -36,17 +38,17 @@ import { keepUnlearned } from './unlearned-codes.ts';
 import { inCommon, isUsual, type UsualAnswer, usualOf } from './usual-answer.ts';
 
 export const learnLimits = {
-  /** Requests to an old service, for an app and in all processes. */
+  /** Maximum requests to an old service per app, across all processes. */
   perMinuteMax: 300,
-  /** Links that an app learns on a day in UTC. */
+  /** Maximum links that an app learns per UTC day. */
   perDayMax: 20_000,
-  /** At once in a process, and for one app. */
+  /** Maximum concurrent requests of a process, and for one app. */
   queue: { runningMax: 32, perKeyMax: 8, waitingMax: 100, keysMax: 1_000 },
-  /** A visitor does not wait for longer. */
+  /** Visitors do not wait longer than this. */
   patienceMs: SECOND_MS,
   timeLimitMs: 5 * SECOND_MS,
   claimMs: 15 * SECOND_MS,
-  /** How long a code is not asked about again, and how long after a failure that may pass. */
+  /** How long a code is not asked about again after a negative answer, and after a temporary failure. */
   unknownMs: HOUR_MS,
   failedMs: MINUTE_MS,
   settingFreshMs: 2 * SECOND_MS,
@@ -67,11 +69,11 @@ export interface LinkLearnerParts {
 
 interface StoredSetting {
   readonly setting: MigrationSettings;
-  /** Changes with it. */
+  /** Changes with the setting. */
   readonly name: string;
 }
 
-/** Narrows with every further made-up code. */
+/** Becomes more precise with every further made-up code. */
 interface Probes {
   readonly kind: 'probes';
   usual: UsualAnswer;
@@ -115,7 +117,7 @@ export class LinkLearner {
     );
   }
 
-  /** Waits for what it has begun, which is bounded. */
+  /** Waits for running look-ups, which are bounded. */
   async stop(): Promise<void> {
     await this.#subscription?.close();
     await Promise.all(this.#running);
@@ -189,14 +191,14 @@ export class LinkLearner {
     return (await this.#parts.limiter.chargeApart('migration', app_id, learnLimits.perMinuteMax)).rejection === null;
   }
 
-  /** Null: the answer is not that of a code that does not exist. */
+  /** Null: the response differs from that for a code that does not exist. */
   async #usualFault(
     ask: LinkAsk,
     setting: MigrationSettings,
     url: URL,
     probes: Probes | Unlearned,
   ): Promise<Unlearned | null> {
-    // Without knowing how unknown codes are answered, each of them could become a link.
+    // Without knowing how the service answers unknown codes, each of them could become a link.
     if (probes.kind === 'unlearned') return probes;
     const fault = () => {
       if (probes.usual.kind === 'differs')
@@ -206,7 +208,7 @@ export class LinkLearner {
         : null;
     };
     if (probes.usual.kind === 'no_redirect' || fault() !== null) return fault();
-    // What changes with time was equal in made-up codes that were asked for at the same time.
+    // Made-up codes that were requested at the same time share values that change over time.
     if (!(await this.#mayAsk(ask))) return unlearned('limit');
     const again = await askOldProvider(setting, madeUpCode(), this.#rules);
     if (again.kind === 'unlearned' && isPassing(again.reason)) return again;
@@ -223,7 +225,7 @@ export class LinkLearner {
     const { path = '/', ...fields } = withDestination(given);
     const creation = await createLink(this.#parts, ask, 'learned', { ...fields, path });
     if (creation.kind === 'created') return { kind: 'learned' };
-    // Someone made it meanwhile, or the link that had the code was deleted.
+    // The link was created in the meantime, or the link with this code was deleted.
     const holder = creation.kind === 'no_app' ? null : await holderOf(this.#parts.tenancy, ask, 'short_code', ask.code);
     return holder === null ? unlearned('deleted') : { kind: 'taken' };
   }
@@ -232,7 +234,7 @@ export class LinkLearner {
     return `learned:${app_id}:${new Date(this.#parts.clock()).toISOString().slice(0, 10)}`;
   }
 
-  /** How the service answers codes that do not exist: some redirect those too. */
+  /** How the service answers codes that do not exist; some services redirect those too. */
   #probesOf(key: string, setting: MigrationSettings): Promise<Probes | Unlearned> {
     const known = this.#probes.get(key);
     if (known !== undefined) return known;
@@ -249,7 +251,7 @@ export class LinkLearner {
     return probes;
   }
 
-  /** Null: the app does not migrate, or is not the one of this organization and host. */
+  /** Null: the app does not migrate, or does not match the organization and host. */
   #settingOf({ organization_id, app_id, host }: LinkAsk): Promise<StoredSetting | null> {
     const key = `${organization_id} ${app_id} ${host}`;
     const known = this.#settings.get(key);

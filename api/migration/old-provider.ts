@@ -1,6 +1,7 @@
 /**
- * Asks the service that an app leaves about one code. It is a server that a tenant names, so the request is judged and bounded
- * as every other one (common/outbound-request.ts). No redirect is followed: the Location of the first one is the destination.
+ * Asks an app's old service about one code. The tenant chooses the server, so the request is checked and bounded like
+ * every outbound request (common/outbound-request.ts). Redirects are not followed: the Location of the first one is the
+ * destination.
  */
 import { randomBytes } from 'node:crypto';
 import type { Resolve } from '#common/host-addresses.ts';
@@ -25,7 +26,7 @@ export const unlearnedReasons = [
 ] as const;
 export type UnlearnedReason = (typeof unlearnedReasons)[number];
 
-/** It may be different in a minute. */
+/** A retry in a minute may succeed. */
 const passing: ReadonlySet<UnlearnedReason> = new Set(['refused', 'limit', ...outboundFailures]);
 
 export function isPassing(reason: UnlearnedReason): boolean {
@@ -44,7 +45,7 @@ export interface OldProviderRules {
   readonly resolve: Resolve;
   readonly reachable: ReachableAddresses;
   readonly timeLimitMs: number;
-  /** For tests: as WEBHOOK_HTTP. */
+  /** For tests: like WEBHOOK_HTTP. */
   readonly allowsHttp: boolean;
 }
 
@@ -55,14 +56,14 @@ export function unlearned(reason: UnlearnedReason, detail: string | null = null)
   return { kind: 'unlearned', reason, detail: detail?.slice(0, DETAIL_CHARACTERS_MAX) ?? null };
 }
 
-/** A code that no service has. */
+/** A random code that no service has. */
 export function madeUpCode(): string {
   return `x${randomBytes(12).toString('hex')}`;
 }
 
 type Redirect = { readonly kind: 'location'; readonly url: URL } | Unlearned;
 
-/** Where the service leads a visitor of the code. Never rejects. */
+/** Where the service redirects a visitor of the code. Never rejects. */
 export async function askOldProvider(
   setting: MigrationSettings,
   code: string,
@@ -88,7 +89,7 @@ export async function askOldProvider(
     : unlearned('bad_destination', location);
 }
 
-/** The destination of a learned link, by the app's rules. @param ownHost the app's. */
+/** The destination of a learned link, according to the app's setting. @param ownHost the app's host. */
 export function destinationOf(url: URL, setting: MigrationSettings, ownHost: string): OldAnswer {
   const { hostname } = url;
   if (hostname === ownHost) return unlearned('own_host', ownHost);

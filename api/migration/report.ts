@@ -1,4 +1,4 @@
-/** How far an app has moved here: which taps its links answered, which links they learned, and what could not be learned. */
+/** The progress of a migration: taps on existing links, learned links, and codes that could not be learned. */
 import { Type } from 'typebox';
 import { absent, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
@@ -20,14 +20,14 @@ const movedApp = `
 const learnedByDay = `
   SELECT to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, count(*)::float8 AS count FROM links
    WHERE organization_id = ANY ($1) AND app_id = $2 AND created_at >= $3 AND source = 'learned' AND deleted_at IS NULL GROUP BY 1`;
-/** Refused long links have names that are no codes; the empty code is the sum of those that had no room. */
+/** Rejected long links have names that are not codes; the empty code sums the visits beyond the limit. */
 const orphansByDay = `
   SELECT to_char(day, 'YYYY-MM-DD') AS day, sum(visits)::float8 AS count FROM orphan_visits
    WHERE organization_id = ANY ($1) AND app_id = $2 AND day >= $3::date AND short_code NOT LIKE '?%' GROUP BY 1`;
 const reasonsAsked = `
   SELECT reason, sum(asks)::float8 AS asks FROM unlearned_counts
    WHERE organization_id = ANY ($1) AND app_id = $2 AND day >= $3::date GROUP BY reason ORDER BY asks DESC, reason`;
-/** Those that got a link since are no longer missing. */
+/** Codes that have a link by now are no longer missing. */
 const missing = `
   FROM unlearned_codes u WHERE u.organization_id = ANY ($1) AND u.app_id = $2 AND u.last_at >= $3
    AND NOT EXISTS (SELECT FROM links l WHERE l.app_id = u.app_id AND l.short_code = u.short_code AND l.deleted_at IS NULL)
@@ -166,7 +166,7 @@ export const readMigration = route({
   },
 });
 
-/** Beginnings of days in UTC, epoch milliseconds, the oldest first. */
+/** Starts of days in UTC, epoch milliseconds, oldest first. */
 function lastDays(nowMs: number, days: number): number[] {
   const today = Math.floor(nowMs / DAY_MS);
   return Array.from({ length: days }, (_, at) => (today - days + 1 + at) * DAY_MS);
@@ -185,7 +185,7 @@ async function findMoved(tenant: TenantQueries, id: string): Promise<MovedApp | 
   return app ?? absent(tenant, 'app', id);
 }
 
-/** @param clicks of people, by the beginning of their day. */
+/** @param clicks clicks of people, by the start of their day. */
 async function reportOf(
   tenant: TenantQueries,
   appId: string,
@@ -202,7 +202,7 @@ async function reportOf(
     days: days.map((ms) => {
       const day = nameOfDay(ms);
       const ofDay = learned.get(day) ?? 0;
-      // The click of a first visit may still be on its way.
+      // The click of a first visit may not be stored yet.
       const here = Math.max((clicks.get(ms) ?? 0) - ofDay, 0);
       return { day, here, learned: ofDay, not_here: orphans.get(day) ?? 0 };
     }),

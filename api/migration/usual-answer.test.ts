@@ -26,7 +26,7 @@ test.each([
   },
 );
 
-test('answers to made-up codes that differ in host, number of parts or kind have nothing in common', () => {
+test('responses to made-up codes that differ in host, number of parts or kind have nothing in common', () => {
   const differs = { kind: 'differs' };
   expect(usualFrom('https://a.example/', 'https://b.example/')).toEqual(differs);
   expect(usualFrom('https://a.example/', 'https://a.example/a/b')).toEqual(differs);

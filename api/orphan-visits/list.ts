@@ -8,7 +8,7 @@ import type { Route } from '#common/http/route.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import { longLinkRefusals, refusedOfVisitName } from '#common/links/long-link.ts';
 
-/** Redirectors remove older days. */
+/** Redirectors delete older days. */
 const DAYS_MAX = 30;
 const DAYS_DEFAULT = 7;
 
@@ -32,7 +32,7 @@ interface OrphanRow {
 const reasons = ['unknown_code', ...longLinkRefusals] as const;
 type VisitReason = (typeof reasons)[number];
 
-/** Redirectors count refused long links under a name that is no code. */
+/** Redirectors count rejected long links under a name that is not a code. */
 function named(name: string): {
   readonly short_code: string;
   readonly reason: VisitReason;

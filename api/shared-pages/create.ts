@@ -16,7 +16,7 @@ import {
   tokenExample,
 } from './shared-page.ts';
 
-/** Of one organization. */
+/** Maximum per organization. */
 const PAGES_MAX = 200;
 /** Expired pages are listed for this long. */
 const KEPT_MS = 30 * DAY_MS;
@@ -31,7 +31,7 @@ const insertion = `
 
 interface Subject {
   readonly organization_id: string;
-  /** What the page is called unless it is given a name. */
+  /** The default name of the page. */
   readonly name: string;
 }
 

@@ -1,4 +1,4 @@
-/** What a visitor of a shared page sees. The page says what it is about; a request can only choose the period. */
+/** Returns the figures of a shared page to a visitor. A request can choose only the period. */
 import { Type } from 'typebox';
 import type { ApiDeps } from '#api/deps.ts';
 import { Rejection } from '#common/http/rejection.ts';

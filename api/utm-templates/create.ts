@@ -63,7 +63,7 @@ export const createTemplate = route({
     const empty = refuseEmpty(template);
     if (empty) return empty;
     const nowMs = deps.clock();
-    // A server key is no user.
+    // A server key is not a user.
     const creator = caller.key ? null : caller.user_id;
     const texts = UTM_FIELDS.map((field) => template[field]);
     const values = [newId('utm', nowMs), app_id, template.name, creator, new Date(nowMs), ...texts];
@@ -79,7 +79,7 @@ export const createTemplate = route({
   },
 });
 
-/** The requested one, or that of the app, or the caller's only one. */
+/** The requested organization, or that of the app, or the caller's only one. */
 async function organizationOf(
   { db, tenancy }: ApiDeps,
   caller: UserCaller,

@@ -42,7 +42,7 @@ export const templateFields = {
 
 type Writable = Pick<TemplateRow, 'app_id' | 'name' | UtmField>;
 
-/** Its texts as they are stored: without surrounding spaces in the name, and null instead of an empty parameter. */
+/** Its texts as stored: the name trimmed, and null instead of empty parameters. */
 export function storedTemplate(given: Writable): Writable {
   return { app_id: given.app_id, name: given.name.trim(), ...utmFrom((name) => given[name] || null) };
 }
@@ -53,8 +53,8 @@ export function refuseEmpty(template: Writable): Rejection | null {
 }
 
 /**
- * Null for an app of the tenant that is not deleted before the transaction ends, and for no app, unless the caller's key
- * is limited to some apps.
+ * Null if the app belongs to the tenant (it cannot be deleted before the transaction ends), or if no app is given and
+ * the caller's key is not limited to some apps.
  */
 export async function refuseScope(
   tenant: TenantQueries,
@@ -72,7 +72,7 @@ export async function refuseScope(
 
 const onlyItsApps = () => forbidden('This server key is limited to some apps, and this template is for all apps.');
 
-/** Runs a write, and names the field if its name belongs to another template. */
+/** Runs a write, and reports the field if the name belongs to another template. */
 export async function withUniqueName<T>(work: () => Promise<T>): Promise<T | Rejection> {
   try {
     return await work();
@@ -121,8 +121,8 @@ export function templateAnswer({ created_at, updated_at, ...row }: TemplateRow):
 }
 
 /**
- * Works on a template of one of the caller's organizations, in a transaction: 404 if there is none, 403 for one of another
- * organization, for a viewer who wants to change it, and for a server key of other apps.
+ * Works on a template of one of the caller's organizations, in a transaction: 404 if it does not exist; 403 if it
+ * belongs to another organization, if a viewer wants to change it, and for a server key of other apps.
  */
 export async function withTemplate<T>(
   { db, tenancy }: ApiDeps,
@@ -143,7 +143,7 @@ export async function withTemplate<T>(
 
 const byId = `SELECT ${templateColumns} FROM utm_templates WHERE organization_id = ANY ($1) AND id = $2`;
 
-/** Locked until the transaction ends. After the app's row, in the order of the app's deletion. */
+/** Locked until the transaction ends. Locked after the app's row, in the same order as when an app is deleted. */
 export async function lockTemplate(tenant: TenantQueries, id: string): Promise<TemplateRow | Rejection> {
   const [template] = await tenant.query<TemplateRow>(`${byId} FOR UPDATE`, [id]);
   return template ?? unknownId('utm');

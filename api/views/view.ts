@@ -1,4 +1,4 @@
-/** A saved view: a question about statistics that an organization asks again and again. */
+/** A saved view: a set of statistics parameters with a name. */
 import { Type } from 'typebox';
 import { ownerOf, refuseLimitedKey, tenantOf, unknownId } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
@@ -61,8 +61,8 @@ export function viewAnswer({ created_at, updated_at, ...row }: ViewRow): object 
 }
 
 /**
- * Works on a view of one of the caller's organizations, in a transaction: 404 if there is none, 403 for one of another
- * organization, for a viewer who wants to change it, and for a server key for some apps.
+ * Works on a view of one of the caller's organizations, in a transaction: 404 if it does not exist; 403 if it belongs
+ * to another organization, if a viewer wants to change it, and for a server key limited to some apps.
  */
 export async function withView<T>(
   { db, tenancy }: ApiDeps,

@@ -74,7 +74,7 @@ export const createWebhook = route({
     const id = newId('whk', nowMs);
     const secret = newWebhookSecret();
     const sealed = webhooks.encryption.encrypt(secret, webhookSecretContext(id));
-    // A server key is no user.
+    // A server key is not a user.
     const creator = caller.key ? null : caller.user_id;
     return tenancy.within(tenantOf(caller, [organizationId]), async (tenant) => {
       const denied = await refuseApps(tenant, caller, app_ids);

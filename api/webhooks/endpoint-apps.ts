@@ -3,7 +3,7 @@ import type { UserCaller } from '#api/route.ts';
 import { forbidden, type Rejection } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 
-/** Null for apps of the organization that the caller may use. */
+/** Null if all apps belong to the organization and the caller may use them. */
 export async function refuseApps(
   tenant: TenantQueries,
   caller: UserCaller,

@@ -46,7 +46,7 @@ export function endpointAnswer(row: EndpointRow, nowMs: number): object {
   };
 }
 
-/** Looks an endpoint up for a caller who may change it (or, with `isRead`, see it); otherwise says why not. */
+/** Looks up an endpoint for a caller who may change it (or, with `isRead`, read it); otherwise returns why not. */
 export async function findEndpoint(
   { db, tenancy }: ApiDeps,
   caller: UserCaller,
@@ -60,14 +60,14 @@ export async function findEndpoint(
   return row ?? forbidden('This server key has no access to this webhook: it gets messages of other apps too.');
 }
 
-/** Undefined for one that the caller may not access. */
+/** Undefined if the caller may not access it. */
 export async function readEndpoint(tenant: TenantQueries, id: string): Promise<EndpointRow | undefined> {
   const sql = `SELECT ${endpointColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2`;
   const [row] = await tenant.query<EndpointRow>(sql, [id]);
   return row;
 }
 
-/** Runs the work on an endpoint that the caller may change (or, with `isRead`, see), within its tenant. */
+/** Runs the work on an endpoint that the caller may change (or, with `isRead`, read), within its tenant. */
 export async function withEndpoint<T>(
   deps: ApiDeps,
   caller: UserCaller,
@@ -80,7 +80,7 @@ export async function withEndpoint<T>(
   return deps.tenancy.within(tenantOf(caller, [endpoint.organization_id]), (tenant) => work(tenant, endpoint));
 }
 
-/** For the audit log, of a request whose body and answer do not name the endpoint. */
+/** For the audit log, if neither the request nor the response names the endpoint. */
 export function changeOf({ id, organization_id }: Pick<EndpointRow, 'id' | 'organization_id'>) {
   return { organization_id, target_id: id };
 }
@@ -112,7 +112,7 @@ export const eventNamesSchema = nullable(
   }),
 );
 
-/** Null if it names events just when it gets events by name. */
+/** Null if event names are given exactly when event.recorded is selected. */
 export function eventNamesFault(events: readonly string[], names: readonly string[] | null): Rejection | null {
   if (events.includes('event.recorded') === (names !== null)) return null;
   return invalid(

@@ -6,7 +6,7 @@ import { attemptOutcomes } from '#common/webhooks/webhook-events.ts';
 export const messageStatuses = ['pending', 'delivered', 'failed'] as const;
 type MessageStatus = (typeof messageStatuses)[number];
 
-/** Longer lists end here: counting all of them would cost more than the page. */
+/** Counting stops here, because counting all of a longer list would cost more than the page. */
 export const COUNTED_MAX = 10_000;
 
 export interface MessageRow {

@@ -7,9 +7,9 @@ import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { changeOf, type EndpointRow, endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
 
-/** Messages of one call. */
+/** Maximum messages of one call. */
 const REPLAYED_MAX = 10_000;
-/** For which a delivered message is left out of further time ranges. */
+/** How long a delivered message is excluded from further time ranges. */
 const SETTLE_MS = HOUR_MS;
 
 export const replayLimit = `At most ${REPLAYED_MAX} per call: while has_more is true, call again with the same range. A delivered message is sent again at most once an hour, so repeating the request has no effect.`;
@@ -17,14 +17,14 @@ export const replayLimit = `At most ${REPLAYED_MAX} per call: while has_more is 
 const again = `
   UPDATE webhook_messages SET status = 'pending', tries = 0, lease = NULL, due_at = $3, replayed_at = $3
    WHERE organization_id = ANY ($1) AND endpoint_id = $2`;
-/** One that is under way is delivered already. */
+/** A message with an attempt in progress is already being delivered. */
 const one = `
   WITH found AS (
     SELECT id, lease IS NOT NULL AND due_at > $3 AS is_under_way FROM webhook_messages
      WHERE organization_id = ANY ($1) AND endpoint_id = $2 AND id = $4 FOR UPDATE
   ), replayed AS (${again} AND id IN (SELECT id FROM found WHERE NOT is_under_way))
   SELECT id FROM found`;
-/** A message that waits is in its turn already. The array keeps the planner from pairing each message with each. */
+/** A waiting message is already queued. The array keeps the planner from using a nested loop over all messages. */
 const many = `${again} AND id = ANY (ARRAY(
   SELECT id FROM webhook_messages WHERE organization_id = ANY ($1) AND endpoint_id = $2 AND created_at >= $4 AND created_at < $5
      AND status <> 'pending' AND ($6::text IS NULL OR status = $6)
@@ -72,7 +72,7 @@ export const replayWebhook = route({
     ),
 });
 
-/** Sends messages of an endpoint again; the caller may change it. */
+/** Sends messages of an endpoint again, for a caller who may change it. */
 export async function replayMessages(
   tenant: TenantQueries,
   endpoint: Pick<EndpointRow, 'id' | 'organization_id'>,

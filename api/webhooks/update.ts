@@ -17,7 +17,7 @@ import {
 } from './endpoint.ts';
 import { refuseApps } from './endpoint-apps.ts';
 
-/** A value that does not change keeps when and why the endpoint was disabled. */
+/** An unchanged value keeps the time and reason of disabling. */
 const change = `
   UPDATE webhook_endpoints SET updated_at = $3, url = $4, description = $5, events = $6, event_names = $9, app_ids = $7,
          disabled_at = CASE WHEN $8 THEN NULL ELSE coalesce(disabled_at, $3) END,

@@ -61,7 +61,7 @@ export const createPostback = route({
       contentFault({ method, url, body, events, event_names }, webhooks.refuseUrl);
     if (refused) return refused;
     const nowMs = clock();
-    // A server key is no user.
+    // A server key is not a user.
     const creator = caller.key ? null : caller.user_id;
     return tenancy.within(tenantOf(caller, [organizationId]), async (tenant) => {
       const denied = await refuseApps(tenant, caller, app_ids);

@@ -61,7 +61,7 @@ export function postbackAnswer({ disabled_at, failing_since, created_at, updated
   };
 }
 
-/** Runs the work on a postback that the caller may change (or, with `isRead`, see), within its tenant. */
+/** Runs the work on a postback that the caller may change (or, with `isRead`, read), within its tenant. */
 export async function withPostback<T>(
   deps: ApiDeps,
   caller: UserCaller,
@@ -80,7 +80,7 @@ export async function withPostback<T>(
 
 type Content = Pick<PostbackRow, 'method' | 'url' | 'body' | 'events' | 'event_names'>;
 
-/** Null for a postback that can be sent. */
+/** Null if the postback is valid. */
 export function contentFault(
   { method, url, body, events, event_names }: Content,
   refuseUrl: UrlRule,

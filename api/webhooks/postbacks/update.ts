@@ -13,7 +13,7 @@ import {
   withPostback,
 } from './postback.ts';
 
-/** A value that does not change keeps when and why the postback was disabled. */
+/** An unchanged value keeps the time and reason of disabling. */
 const change = `
   UPDATE webhook_endpoints SET updated_at = $3, postback_method = $4, url = $5, postback_body = $6, description = $7, events = $8, event_names = $9,
          campaigns = $10, app_ids = $11,
