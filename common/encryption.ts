@@ -56,7 +56,7 @@ export function deriveKey(secret: SecretKey, purpose: string): Buffer {
 
 /**
  * AES-256-GCM under the keys of SECRET_KEY. The result is `key id.base64url(iv, ciphertext, tag)`. `context` says what
- * is encrypted and for whom; it is authenticated too, so a ciphertext moved to another row does not decrypt there.
+ * is encrypted and for whom. It is authenticated too, so that a ciphertext moved to another row does not decrypt there.
  */
 export class Encryption {
   readonly #keys: ReadonlyMap<string, Buffer>;
@@ -77,7 +77,7 @@ export class Encryption {
     return `${this.newestId}.${body.toString('base64url')}`;
   }
 
-  /** @throws if the key is no longer in SECRET_KEY, or the text was changed or belongs to another context. */
+  /** @throws if the key is no longer in SECRET_KEY, or the text was modified or belongs to another context. */
   decrypt(sealed: string, context: string): string {
     const id = keyIdOf(sealed);
     const body = Buffer.from(sealed.slice(id.length + 1), 'base64url');

@@ -7,7 +7,7 @@ export const EVENT_AHEAD_MAX_MS = HOUR_MS;
 /** Times before Signpost existed and after this century are mistakes, and each of their months would be a partition. */
 const timeMin = Date.UTC(2020, 0, 1);
 const timeMax = Date.UTC(2100, 0, 1);
-/** As milliseconds this is April 1970, as seconds the year 2286. */
+/** Interpreted as milliseconds this is April 1970, as seconds the year 2286. */
 const secondsMax = 10_000_000_000;
 
 const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/;

@@ -68,7 +68,7 @@ test('a name that changes its address between look-up and connection leads only 
     reached.push(outcome.kind === 'failed' ? outcome.reason : outcome.kind);
   }
   expect(reached).toEqual(Array.from({ length: 6 }, (_, n) => (n % 2 === 0 ? 'answered' : 'address_not_allowed')));
-  // One look-up for each connection: the address that was judged is the one that is used.
+  // One look-up for each connection, so that the checked address is the one that is used.
   expect(asked).toHaveLength(6);
   expect(receiver.received).toHaveLength(3);
   expect(inside.received).toEqual([]);

@@ -101,7 +101,7 @@ test('a caller with no requests left is known without asking Redis, until the wi
   expect([limiter.spent('general', 'b'), limiter.spent('links', 'a')]).toEqual([null, null]);
   nowMs = 31_000;
   expect(limiter.spent('general', 'a')).toBeNull();
-  // The machine that began this window has a clock that is an hour ahead.
+  // The machine that started this window has a clock that is an hour ahead.
   answer = [101, '3600000'];
   await limiter.chargeAddress('general', 'a');
   nowMs += 59_999;

@@ -1,4 +1,4 @@
-/** The rules of a link that a caller may write: their schema, and what a schema can't express. */
+/** The redirect rules that a caller may write: their schema, and rules that a schema can't express. */
 import { type TSchema, Type } from 'typebox';
 import type { FieldError } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
@@ -17,7 +17,7 @@ import { URL_CHARACTERS_MAX, urlFault } from './web-address.ts';
 
 export const LINK_RULES_MAX = 20;
 const VARIANTS_MAX = 10;
-/** All rules of a link as JSON: they are part of each of its snapshots. */
+/** Maximum size of a link's rules as JSON, because they are part of each of its snapshots. */
 const RULES_BYTES_MAX = 16_384;
 
 /** One of some texts. */
@@ -96,7 +96,7 @@ export const rulesSchema = Type.Unsafe<readonly LinkRule[] | null>({
   description: `Conditional destinations. The first rule whose conditions all hold decides, before ios_url and the other destinations. At most ${LINK_RULES_MAX} rules, and ${RULES_BYTES_MAX} bytes as JSON.`,
 });
 
-/** What the schema can't express. Accepts anything; wrong types are reported by the schema. */
+/** Checks what the schema can't express. Accepts anything; wrong types are reported by the schema. */
 export function rulesFaults(rules: unknown): FieldError[] {
   if (!Array.isArray(rules)) return [];
   if (Buffer.byteLength(JSON.stringify(rules)) > RULES_BYTES_MAX)
@@ -134,10 +134,10 @@ function destinationFaults({ url, variants }: GivenRule): FieldError[] {
 }
 
 const regionNames = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' });
-/** Regions that CLDR names, but no country. */
+/** Regions that CLDR names but that are not countries. */
 const noCountries = /^(XA|XB|ZZ)$/;
 
-/** A rule for a country that does not exist would never hold: UK for GB, for example. */
+/** A rule for a country code that does not exist would never match: UK instead of GB, for example. */
 function countryFaults({ country }: GivenRule): FieldError[] {
   return (Array.isArray(country) ? country : []).flatMap((code: unknown, at) => {
     if (typeof code !== 'string' || !/^[A-Z]{2}$/.test(code)) return [];

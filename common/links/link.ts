@@ -16,7 +16,10 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly other_codes: readonly string[];
   readonly path: string;
   readonly campaign: string | null;
-  /** `visit`: a Firebase long link, by its first visit; `learned`: from the service that the app leaves, likewise. */
+  /**
+   * `visit`: created by the first visit to a Firebase long link; `learned`: learned from the app's old service at the
+   * first visit.
+   */
   readonly source: 'dashboard' | 'sdk' | 'import' | 'visit' | 'learned';
   readonly archived: boolean;
   readonly title: string | null;
@@ -34,7 +37,7 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly tap_page: TapPageMode | null;
   readonly rules: readonly LinkRule[] | null;
   readonly max_clicks: number | null;
-  /** Of the redirectors; null without a limit, absent in webhooks. */
+  /** Click counts reported by redirectors; null without a limit, absent in webhooks. */
   readonly click_shares?: undefined | { readonly used: number; readonly held: number } | null;
   readonly has_password: boolean;
   readonly clicks_before: number | null;
@@ -42,7 +45,10 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly updated_at: Date;
 }
 
-/** What redirectors used of a link's max_clicks, and what they hold, as one JSON object. @param link an SQL expression. */
+/**
+ * The clicks of a link's max_clicks that redirectors have used and reserved, as one JSON object. @param link an SQL
+ * expression.
+ */
 export function clickSharesOf(link: string): string {
   return `SELECT jsonb_build_object(
       'used', coalesce(sum(CASE WHEN s.is_given_up THEN s.granted - s.returned ELSE s.used END), 0),
@@ -50,7 +56,7 @@ export function clickSharesOf(link: string): string {
     FROM click_shares s WHERE s.link_id = ${link}`;
 }
 
-/** Where a link is on the way to its max_clicks. */
+/** How many of a link's max_clicks are used. */
 export interface ClickLimit {
   readonly used: number;
   readonly held: number;

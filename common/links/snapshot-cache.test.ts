@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 afterEach(() => vi.useRealTimers());
 
-/** What a visitor gets now; `undefined` means that no store answers. */
+/** What a visitor currently gets; `undefined` means that no store answers. */
 async function visit(): Promise<Destination | null | undefined> {
   const known = cache.get('summer', Date.now());
   if (known !== undefined) return known;

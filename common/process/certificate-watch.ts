@@ -1,6 +1,6 @@
 /**
- * Replaces the certificates of open ports when their files change: looks every minute, and at SIGHUP. Files that cannot
- * be used change nothing: what is served stays, until their contents change again.
+ * Replaces the certificates of open ports when their files change: checks every minute, and on SIGHUP. Files that
+ * cannot be used change nothing: the current certificates are served until the contents change again.
  */
 import type { Registry } from 'prom-client';
 import { MINUTE_MS } from '#common/durations.ts';
@@ -14,7 +14,10 @@ import {
 import type { LifecycleLog, Part } from './lifecycle.ts';
 import { exposeGauge } from './telemetry.ts';
 
-/** Prepares a port for other certificates. @returns what makes it use them. @throws if they cannot be used. */
+/**
+ * Prepares a port for new certificates. @returns a function that makes the port use them. @throws if they cannot be
+ * used.
+ */
 export type Prepare = (certificates: readonly Certificate[]) => () => void;
 
 export interface CertificateWatchOptions {
@@ -101,7 +104,7 @@ export class CertificateWatch implements Part {
       this.#refuse(error instanceof Error ? error.message : String(error));
       return;
     }
-    // Not caught: a port that cannot be opened again ends the process, which then starts with the new files.
+    // Not caught: if a port cannot be reopened, the process exits and restarts with the new files.
     use();
     this.#served = found;
     this.#isRefused = false;

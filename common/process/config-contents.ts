@@ -1,10 +1,10 @@
-/** Checks the contents behind settings before anything is started with them: keys, certificates, files, providers. */
+/** Checks the contents behind settings before anything is started: keys, certificates, files, providers. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { parseSecretKeys } from '#common/encryption.ts';
 import { readCertificates } from './certificate-files.ts';
 import type { Config } from './settings.ts';
 
-/** One sentence for each fault; empty if there is none. Empty settings have no faults. */
+/** One sentence for each error; empty if there is none. Empty settings have no errors. */
 export function contentFaults(config: Config): string[] {
   return [
     ...secretFaults(config),

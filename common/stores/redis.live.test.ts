@@ -76,7 +76,7 @@ test('a server that cannot save and so rejects writes is unavailable until it ca
     await redis.commands.bgsave();
     await vi.waitFor(async () => expect(await redis.commands.info()).toContain('rdb_bgsave_in_progress:0'), 5_000);
   };
-  // A folder is where the file should be.
+  // There is a folder in place of the file.
   const obstacle = join(folder, 'dump.rdb');
   rmSync(obstacle, { recursive: true, force: true });
   mkdirSync(join(obstacle, 'inside'), { recursive: true });
@@ -118,7 +118,7 @@ test('a process that was paused for longer than the command timeout still accept
   const redis = new Redis({ url: server.url, name: 'test', commandTimeoutMs: 100 });
   await redis.connect();
   const answers = Promise.all(Array.from({ length: 100 }, () => redis.commands.ping('here')));
-  // The commands leave at the end of this turn; then nothing runs while the answers arrive.
+  // The commands are sent at the end of this turn; then the process is blocked while the replies arrive.
   await new Promise<void>((done) => setImmediate(done));
   for (const until = performance.now() + 500; performance.now() < until; );
   expect(new Set(await answers)).toEqual(new Set(['here']));

@@ -1,4 +1,4 @@
-/** Which clicks are traced follows from their ids alone, so that every process decides alike. */
+/** Whether a click is traced depends only on its id, so that every process decides in the same way. */
 import { expect, test } from 'vitest';
 import { utmFrom } from '#common/campaign-fields.ts';
 import { newId } from '#common/ids.ts';

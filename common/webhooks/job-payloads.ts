@@ -1,4 +1,4 @@
-/** Payloads of work that the service does by itself or for a caller, as triggers write them (pg-migrations). */
+/** Payloads of imports, audits and the like, as triggers write them (pg-migrations). */
 import { Type } from 'typebox';
 import { nullable } from '#common/links/link-fields.ts';
 

@@ -1,4 +1,4 @@
-/** Templates of postbacks: which are accepted, and what they become. */
+/** Postback templates: which ones are accepted, and how they are filled. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { asksForQuery, filled, postbackMacros, sampleUrl, templateFault } from './postback-template.ts';

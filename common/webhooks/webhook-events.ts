@@ -1,4 +1,4 @@
-/** The catalogue of webhooks: what an endpoint may subscribe to, and what the payload of each is. */
+/** The catalogue of webhook events: what an endpoint can subscribe to, and the payload of each event. */
 import { type TSchema, Type } from 'typebox';
 import { linkExample, linkSchema } from '#common/links/link.ts';
 import type { NoMatchReason } from '#common/match/rules.ts';
@@ -15,7 +15,7 @@ import {
   matchPayload,
 } from './record-payloads.ts';
 
-/** Of every payload. A change that old receivers would not understand gets a higher one. */
+/** Version of all payloads. An incompatible change increases it. */
 export const PAYLOAD_VERSION = 1;
 
 export interface WebhookEvent {
@@ -28,16 +28,21 @@ export interface WebhookEvent {
 export const disabledReasons = ['requested', 'gone', 'failing', 'backlog'] as const;
 export type DisabledReason = (typeof disabledReasons)[number];
 
-/** Why an attempt got no answer. */
+/** Why an attempt got no response. */
 const webhookFailures = [...outboundFailures, 'secret_unreadable'] as const;
 export type WebhookFailure = (typeof webhookFailures)[number];
-/** How an attempt ended; `http_error`: with an answer other than 2xx; `payload_gone`: its clicks are not stored any more. */
+/**
+ * The outcome of an attempt. `http_error`: a response other than 2xx; `payload_gone`: its clicks are no longer stored.
+ */
 export const attemptOutcomes = ['delivered', 'http_error', 'payload_gone', ...webhookFailures] as const;
 
-/** Of a `click.batch`: more are several messages. */
+/** Maximum clicks of a `click.batch`; more are split into several messages. */
 export const CLICKS_MAX = 500;
 
-/** Outcomes of a match that are reported as refused: a click or link was named, or clicks were compared, and none was given. */
+/**
+ * Outcomes of a match that are reported as match.refused: a click or link was named, or clicks were compared, but none
+ * was matched.
+ */
 export const refusedOutcomes = [
   ...(['low_confidence', 'ambiguous', 'click_unknown', 'click_pending', 'click_claimed', 'click_expired'] as const),
   'link_unknown',
