@@ -12,7 +12,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const modeOf = (path: string) => statSync(path).mode & 0o777;
 
-test('a new folder is closed to every other user', () => {
+test('a new folder is accessible only to its owner', () => {
   closeDataFolder(join(folder, 'new', 'data'));
   expect(modeOf(join(folder, 'new', 'data'))).toBe(0o700);
 });
@@ -28,7 +28,7 @@ test.each([0o755, 0o777, 0o750, 0o701])(
   },
 );
 
-test('the content of a folder of an earlier version is closed too, and links out of it are not followed', () => {
+test('the content of a folder of an earlier version is made private too, and links out of it are not followed', () => {
   const data = join(folder, 'data');
   mkdirSync(join(data, 'postgres'), { recursive: true, mode: 0o755 });
   writeFileSync(join(data, 'secret-key'), 'x', { mode: 0o644 });
@@ -40,7 +40,7 @@ test('the content of a folder of an earlier version is closed too, and links out
   expect(modeOf(join(folder, 'mine'))).toBe(0o644);
 });
 
-test('a folder that cannot be closed is refused in one line that says what to do', () => {
+test('a folder that cannot be made private is rejected with one line that says what to do', () => {
   // No user, not even root, can change a mode below /proc.
   expect(() => closeDataFolder('/proc/self')).toThrow(
     /^\/proc\/self is accessible to other users \(mode 555\), and its mode cannot be changed \(\w+\): run chmod 700 on it[^\n]+$/,

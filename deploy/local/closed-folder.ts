@@ -37,7 +37,7 @@ function closeEntries(folder: string): void {
     try {
       chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
     } catch {
-      // Owned by another user, but inside a closed folder.
+      // Owned by another user, but inside a private folder.
     }
   }
 }

@@ -14,7 +14,7 @@ export interface SecretCheck {
   readonly note: (line: string) => void;
 }
 
-/** @throws StartupError when API keys in Postgres can't be decrypted and LOST_API_KEYS does not say to replace them. */
+/** @throws StartupError when API keys in Postgres can't be decrypted and LOST_API_KEYS is not set to replace them. */
 export async function checkSecret({ databaseUrl, secretKey, source, onLost, note }: SecretCheck): Promise<void> {
   const apiKeys = new ApiKeys(parseSecretKeys(secretKey));
   const db = new Postgres({

@@ -54,7 +54,7 @@ async function main(progress: Progress): Promise<void> {
   closeDataFolder(dataDir);
   const lock = await lockFolder(dataDir);
   const built = buildIfStale();
-  // The code that awaits this promise reports the failure; until then it must not count as unhandled.
+  // The code that awaits this promise reports the failure; until then, it must not count as an unhandled rejection.
   built.catch(() => undefined);
 
   let ending: Promise<void> | undefined;

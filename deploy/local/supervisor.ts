@@ -5,8 +5,9 @@
  * - A child that exits unexpectedly is restarted, after a pause that doubles with each consecutive exit.
  * - A failed start counts as an exit; a failing onChange (for example on a full disk) does not.
  * - After `settledMs` of running, the count of consecutive exits restarts at zero.
- * - After `deathsMax` consecutive exits the supervisor gives up: it reports so once, and its owner decides what to do.
- * - stop() ends all children in reverse order of addition, and prevents further starts.
+ * - After `deathsMax` consecutive exits the supervisor gives up: it reports that once, and its owner decides what to
+ *   do.
+ * - stop() stops all children in reverse order of addition, and prevents further starts.
  */
 import type { Exit } from './child.ts';
 
@@ -18,7 +19,7 @@ export interface Running {
 }
 
 export interface SupervisorOptions {
-  /** One line for an exit or a restart. */
+  /** Called with one line for an exit or a restart. */
   readonly say: (line: string) => void;
   /** Called once, with the child that kept exiting. */
   readonly onGiveUp: (name: string) => void;

@@ -1,4 +1,4 @@
-/** `npm run admin -- backup` and `restore`: everything that npm start keeps on this machine. */
+/** `npm run admin -- backup` and `restore`: everything that npm start stores on this machine. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { AdminError } from '#api/admin/questions.ts';

@@ -5,17 +5,17 @@ import { StartupError } from '#deploy/local/child.ts';
 
 export const factsFile = 'backup.json';
 export const backupFormat = 1;
-/** The files of Postgres and ClickHouse can be read on the same kind of machine only. */
+/** The files of Postgres and ClickHouse can be read only on the same platform. */
 export const platform = `${process.platform}-${process.arch}`;
 
 export interface BackupFacts {
   readonly format: number;
-  /** Of Signpost. */
+  /** Version of Signpost. */
   readonly version: string;
   readonly platform: string;
   readonly started_at: string;
   readonly ended_at: string;
-  /** What `replay --from` needs, if the log has records that are newer. */
+  /** The argument for `replay --from`, if the log has newer records. */
   readonly replay_from: string;
   /** Symbolic links to create, and their targets. */
   readonly links: Readonly<Record<string, string>>;

@@ -1,10 +1,11 @@
 /**
- * Restores a backup into DATA_DIR, which no installation may be using. Existing journals and an existing log are kept: they
- * have records that are newer than the backup.
+ * Restores a backup into DATA_DIR, which no installation may be using. Existing journals and an existing log are kept,
+ * because they have records that are newer than the backup.
  *
  *   verified → copied to drafts → renamed
  *
- * The drafts are there from the first copied file to the last rename. npm start refuses to run beside them, and the next restore replaces them.
+ * The drafts exist from the first copied file to the last rename. While they exist, npm start refuses to run; the next
+ * restore replaces them.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -60,7 +61,9 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
   }
 }
 
-/** npm start would begin an empty installation with the keys of the backup. @throws StartupError */
+/**
+ * Without this check, npm start would create an empty installation with the keys of the backup. @throws StartupError
+ */
 export function refuseInterruptedRestore(dataDir: string): void {
   const draft = stores.map((store) => draftOf(dataDir, store)).find((one) => existsSync(one));
   if (draft === undefined) return;

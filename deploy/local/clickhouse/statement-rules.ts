@@ -1,6 +1,6 @@
 /**
- * Which statements may reach the engine. It runs in a process with our file permissions and has no access control of
- * its own, so only what Signpost sends is allowed: kinds of statements, formats, settings, table engines and table
+ * Which statements may reach the engine. The engine runs with this process's file permissions and has no access
+ * control, so only what Signpost sends is allowed: kinds of statements, formats, settings, table engines and table
  * functions by name.
  *
  * The text is read as the tokens of statement.ts. Whatever the engine's lexer might read differently (heredocs, nested
@@ -21,7 +21,7 @@ const statements: readonly RegExp[] = [
 ];
 const readingStatements: readonly RegExp[] = [/^(select|with|\() /];
 
-/** Formats that read and write no file of their own, a schema or a template. */
+/** Formats that do not read or write an additional file, such as a schema or a template. */
 const formats = new Set([
   ...['JSON', 'JSONCompact', 'JSONEachRow', 'JSONCompactEachRow', 'JSONStringsEachRow', 'JSONCompactStringsEachRow'],
   ...[
@@ -125,12 +125,15 @@ const namesFollow = new Set([
   ],
 ]);
 
-/** The engine takes a quoted text in the place of a table for a file name. */
+/** The engine treats quoted text in place of a table as a file name. */
 class TablePlaces {
-  /** For each open bracket: whether it lists tables (`joined`: the condition of a JOIN, which a comma ends). */
+  /**
+   * For each open bracket: whether it contains a list of tables (`joined`: the condition of a JOIN, which a comma
+   * ends).
+   */
   readonly #depths: ('tables' | 'joined' | 'other')[] = ['other'];
 
-  /** @returns whether the word is a quoted text that names a table. */
+  /** @returns whether the word is quoted text that names a table. */
   isTable(word: string, previous: string): boolean {
     const at = this.#depths.length - 1;
     const now = this.#depths[at];

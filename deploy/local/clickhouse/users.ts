@@ -1,4 +1,4 @@
-/** The users of the server: `signpost` for everything that Signpost sends, `reader` for queries only. */
+/** The users of the server: `signpost` for everything that Signpost sends, `reader` only for queries. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
@@ -25,8 +25,8 @@ export class Users {
   }
 
   /**
-   * The user whose name and password are in the headers, as ClickHouse reads them; null if there is none. URLs are
-   * never read for them.
+   * The user whose name and password are in the headers, as ClickHouse reads them; null if there is none. Credentials
+   * in URLs are ignored.
    */
   roleOf(headers: IncomingHttpHeaders): ClickHouseRole | null {
     const given = digest(credentialsOf(headers));
