@@ -3,7 +3,7 @@
  * once.
  */
 import { type Body, call } from './api.ts';
-import { patiently } from './patience.ts';
+import { withRetries } from './retries.ts';
 
 export type SharedChanges = Body<'PATCH /links/bulk'>['changes'];
 export type LinkFilter = NonNullable<Body<'PATCH /links/bulk'>['filter']>;
@@ -33,7 +33,7 @@ export async function changeMany(
   let done = 0;
   for (let from = 0; from < ids.length; from += batchSize) {
     try {
-      const answer = await patiently(() => sendBatch({ ids: ids.slice(from, from + batchSize) }, change));
+      const answer = await withRetries(() => sendBatch({ ids: ids.slice(from, from + batchSize) }, change));
       done += answer.count;
       for (const { id, error } of answer.failed) refused.set(id, error.message);
     } catch (fault) {
@@ -46,7 +46,7 @@ export async function changeMany(
 
 export async function changeMatching(filter: LinkFilter, change: BulkChange): Promise<BulkResult> {
   try {
-    const answer = await patiently(() => sendBatch({ filter }, change));
+    const answer = await withRetries(() => sendBatch({ filter }, change));
     const refused = new Map(answer.failed.map(({ id, error }) => [id, error.message]));
     return { done: answer.count, refused, left: [], fault: null };
   } catch (fault) {

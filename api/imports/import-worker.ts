@@ -132,9 +132,9 @@ export class ImportWorker {
       if (error instanceof BranchSilent && !this.#isStopped) return this.#endureSilence(run, worker, error);
       // A dry run that fails with an internal error would fail again; other steps are retried when the lease ends.
       const problem = error instanceof CsvFault ? error.message.slice(0, 2_000).replaceAll('\0', '') : ownFault;
-      if (error instanceof CsvFault || (row.state === 'checking' && !isPassing(error)))
+      if (error instanceof CsvFault || (row.state === 'checking' && !isTemporary(error)))
         await run.chunk(async () => ({ state: 'failed', problem }));
-      else if (isPassing(error)) await db.execute(giveBack, [row.id, worker]).catch(() => undefined);
+      else if (isTemporary(error)) await db.execute(giveBack, [row.id, worker]).catch(() => undefined);
       if (!(error instanceof CsvFault || error instanceof BranchSilent)) throw error;
     }
     if (this.#isStopped || !isStopped()) await db.execute(giveBack, [row.id, worker]);
@@ -153,6 +153,6 @@ export class ImportWorker {
   }
 }
 
-function isPassing(error: unknown): boolean {
+function isTemporary(error: unknown): boolean {
   return error instanceof PostgresUnavailable || error instanceof BranchSilent;
 }

@@ -26,16 +26,16 @@ import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import type { Redis, Subscription } from '#common/stores/redis.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 import {
-  askOldProvider,
+  askOldService,
   destinationOf,
-  isPassing,
+  isTemporary,
   madeUpCode,
-  type OldProviderRules,
+  type OldServiceRules,
   type Unlearned,
   unlearned,
-} from './old-provider.ts';
+} from './old-service.ts';
+import { commonPattern, matchesPattern, patternOf, type ResponsePattern } from './response-pattern.ts';
 import { keepUnlearned } from './unlearned-codes.ts';
-import { inCommon, isUsual, type UsualAnswer, usualOf } from './usual-answer.ts';
 
 export const learnLimits = {
   /** Maximum requests to an old service per app, across all processes. */
@@ -62,7 +62,7 @@ export interface LinkLearnerParts {
   readonly limiter: Pick<RateLimiter, 'chargeApart'>;
   readonly clock: Clock;
   readonly log: { warn(fields: object, message: string): void };
-  readonly rules: Omit<OldProviderRules, 'timeLimitMs'>;
+  readonly rules: Omit<OldServiceRules, 'timeLimitMs'>;
   /** Replaced in tests. */
   readonly timeLimitMs?: number;
 }
@@ -76,7 +76,7 @@ interface StoredSetting {
 /** Becomes more precise with every further made-up code. */
 interface Probes {
   readonly kind: 'probes';
-  usual: UsualAnswer;
+  usual: ResponsePattern;
 }
 
 type Outcome = { readonly kind: 'learned' } | { readonly kind: 'taken' } | Unlearned;
@@ -88,7 +88,7 @@ export class LinkLearner {
   readonly name = 'link learner';
   readonly counters = { learned: 0, taken: 0, unlearned: 0, turned_away: 0, failures: 0 };
   readonly #parts: LinkLearnerParts;
-  readonly #rules: OldProviderRules;
+  readonly #rules: OldServiceRules;
   readonly #queue = new FairQueue(learnLimits.queue);
   readonly #settings: LRUCache<string, Promise<StoredSetting | null>>;
   readonly #probes: LRUCache<string, Promise<Probes | Unlearned>>;
@@ -162,7 +162,7 @@ export class LinkLearner {
     }
     this.counters[outcome.kind]++;
     if (outcome.kind === 'unlearned') {
-      const ms = isPassing(outcome.reason) ? learnLimits.failedMs : learnLimits.unknownMs;
+      const ms = isTemporary(outcome.reason) ? learnLimits.failedMs : learnLimits.unknownMs;
       await redis.commands.set(key, 'no', 'PX', ms);
     }
     await answered();
@@ -174,7 +174,7 @@ export class LinkLearner {
     if (Number(await redis.commands.get(this.#dayKey(ask))) >= learnLimits.perDayMax) return unlearned('limit', 'day');
     if (!(await this.#mayAsk(ask))) return unlearned('limit');
     const [answer, probes] = await Promise.all([
-      askOldProvider(setting, ask.code, this.#rules),
+      askOldService(setting, ask.code, this.#rules),
       this.#probesOf(`${ask.app_id} ${name}`, setting),
     ]);
     if (answer.kind === 'unlearned') return answer;
@@ -203,16 +203,16 @@ export class LinkLearner {
     const fault = () => {
       if (probes.usual.kind === 'differs')
         return unlearned('refused', 'the old service answers made-up codes in different ways');
-      return isUsual(probes.usual, url, ask.code)
+      return matchesPattern(probes.usual, url, ask.code)
         ? unlearned('unknown', 'the old service redirects it like a made-up code')
         : null;
     };
     if (probes.usual.kind === 'no_redirect' || fault() !== null) return fault();
     // Made-up codes that were requested at the same time share values that change over time.
     if (!(await this.#mayAsk(ask))) return unlearned('limit');
-    const again = await askOldProvider(setting, madeUpCode(), this.#rules);
-    if (again.kind === 'unlearned' && isPassing(again.reason)) return again;
-    probes.usual = inCommon(probes.usual, usualOf(again));
+    const again = await askOldService(setting, madeUpCode(), this.#rules);
+    if (again.kind === 'unlearned' && isTemporary(again.reason)) return again;
+    probes.usual = commonPattern(probes.usual, patternOf(again));
     return fault();
   }
 
@@ -238,14 +238,14 @@ export class LinkLearner {
   #probesOf(key: string, setting: MigrationSettings): Promise<Probes | Unlearned> {
     const known = this.#probes.get(key);
     if (known !== undefined) return known;
-    const ask = () => askOldProvider(setting, madeUpCode(), this.#rules);
+    const ask = () => askOldService(setting, madeUpCode(), this.#rules);
     const probes = Promise.all([ask(), ask()]).then(([one, other]): Probes | Unlearned => {
       for (const answer of [one, other])
-        if (answer.kind === 'unlearned' && isPassing(answer.reason)) {
+        if (answer.kind === 'unlearned' && isTemporary(answer.reason)) {
           this.#probes.delete(key);
           return answer;
         }
-      return { kind: 'probes', usual: inCommon(usualOf(one), usualOf(other)) };
+      return { kind: 'probes', usual: commonPattern(patternOf(one), patternOf(other)) };
     });
     this.#probes.set(key, probes);
     return probes;

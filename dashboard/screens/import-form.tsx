@@ -10,8 +10,8 @@ import { useMe } from '#dashboard/me.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, More } from '#dashboard/parts/fields.tsx';
-import { patiently } from '#dashboard/patience.ts';
 import { useApps } from '#dashboard/queries.ts';
+import { withRetries } from '#dashboard/retries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 
 type Source = Body<'POST /imports'>['source'];
@@ -160,7 +160,7 @@ function useUpload(body: Body<'POST /imports'>) {
       for (let from = 0, number = 1; from < file.size; from += partBytesMax, number++) {
         const part = file.slice(from, from + partBytesMax);
         const params = { import_id: id, number: String(number) };
-        await patiently(() => call('PUT /imports/{import_id}/parts/{number}', { params, file: part }));
+        await withRetries(() => call('PUT /imports/{import_id}/parts/{number}', { params, file: part }));
         setSent(Math.min(from + partBytesMax, file.size));
       }
       return call('POST /imports/{import_id}/check', { params: { import_id: id } });

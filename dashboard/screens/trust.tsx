@@ -5,8 +5,8 @@ import { useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
 import { ago, date, time, whole } from '#dashboard/format.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { PipelineCard } from '#dashboard/parts/pipeline-card.tsx';
 import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
-import { WayState } from '#dashboard/parts/way-state.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 
 type TrustAnswer = Answer<'GET /trust'>;
@@ -77,7 +77,7 @@ function State({ state }: { readonly state: TrustAnswer }) {
         </p>
       </section>
       <Days days={audit.days} />
-      <WayState pipeline={state.pipeline} lag_seconds={lag_seconds} />
+      <PipelineCard pipeline={state.pipeline} lag_seconds={lag_seconds} />
       <div className="grid2 top">
         <Refused refused={refused} zone={timezone} />
         <About />

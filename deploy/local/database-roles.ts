@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { Postgres, patientConnectMs } from '#common/stores/postgres.ts';
 import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
-import { keptPassword } from './kept-password.ts';
 import type { DatabaseUrls } from './launch-plan.ts';
+import { storedPassword } from './stored-password.ts';
 
 const roleOf: Record<keyof DatabaseUrls, ProcessRoleName> = {
   api: 'signpost_api_process',
@@ -22,7 +22,7 @@ export async function ensureDatabaseRoles(ownerUrl: string, folder: string): Pro
   try {
     const urlOf = async (process: keyof DatabaseUrls): Promise<string> => {
       const role = roleOf[process];
-      const password = keptPassword(join(folder, `password-${process}`));
+      const password = storedPassword(join(folder, `password-${process}`));
       await ensureRole(db, role, password);
       const url = new URL(ownerUrl);
       url.username = role;

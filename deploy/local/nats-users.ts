@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import type { LogNames } from '#common/log/log-names.ts';
 import { inboxPrefixOf } from '#common/stores/nats.ts';
-import { keptPassword } from './kept-password.ts';
+import { storedPassword } from './stored-password.ts';
 
 export type NatsRole = 'publisher' | 'ingest' | 'gateway' | 'api' | 'operator' | 'system';
 
@@ -52,7 +52,7 @@ export type NatsPasswords = Readonly<Record<NatsRole, string>>;
 
 /** The passwords stored in the server's folder. */
 export function natsPasswords(dataDir: string): NatsPasswords {
-  const of = (role: NatsRole) => keptPassword(join(dataDir, `password-${role}`));
+  const of = (role: NatsRole) => storedPassword(join(dataDir, `password-${role}`));
   return {
     publisher: of('publisher'),
     ingest: of('ingest'),

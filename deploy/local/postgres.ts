@@ -6,10 +6,10 @@ import { promisify } from 'node:util';
 import { searchPath } from '#common/process/config.ts';
 import { isZombie } from './ancestry.ts';
 import { StartupError } from './child.ts';
-import { keptPassword } from './kept-password.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
 import { answers } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
+import { storedPassword } from './stored-password.ts';
 
 const run = promisify(execFile);
 
@@ -204,7 +204,7 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
   return startServer(place, {
     name: 'postgres',
     prepare: async () => {
-      password = keptPassword(join(place.dataDir, 'password'));
+      password = storedPassword(join(place.dataDir, 'password'));
       runner = await findRunner(programs, place.dataDir);
       if (!existsSync(join(cluster, 'PG_VERSION'))) await makeCluster(programs, place, password, runner);
       forgetEndedPostmaster(cluster);

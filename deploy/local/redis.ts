@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url';
 import { searchPath } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { StartupError } from './child.ts';
-import { keptPassword } from './kept-password.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
 import { answers } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
+import { storedPassword } from './stored-password.ts';
 
 export interface RedisPlace extends ServerPlace {
   /** Called with one line if the stand-in written in JavaScript is used because no real server was found. */
@@ -86,9 +86,9 @@ export async function startRedis(place: RedisPlace): Promise<RedisServer> {
   const program = findRedis();
   const fileOf = (role: RedisRole) => join(place.dataDir, `password-${role}`);
   const passwords = {
-    operator: keptPassword(fileOf('operator')),
-    signpost: keptPassword(fileOf('signpost')),
-    redirector: keptPassword(fileOf('redirector')),
+    operator: storedPassword(fileOf('operator')),
+    signpost: storedPassword(fileOf('signpost')),
+    redirector: storedPassword(fileOf('redirector')),
   };
   const userOf = (role: RedisRole) =>
     program.isStandIn ? { user: 'default', password: passwords.operator } : { user: role, password: passwords[role] };

@@ -10,9 +10,9 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartupError } from '#deploy/local/child.ts';
-import { closeDataFolder } from '#deploy/local/closed-folder.ts';
 import { lockFolder } from '#deploy/local/folder-lock.ts';
 import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
+import { makeDataFolderPrivate } from '#deploy/local/private-folder.ts';
 import { type BackupFacts, factsFile, readFacts } from './backup-facts.ts';
 import { checksumsFile, copyFiles, copyFolder, treeBelow, verifyBackup } from './backup-files.ts';
 import { flushDisks } from './disks.ts';
@@ -33,7 +33,7 @@ const installationFile = 'journal/installation';
 /** @throws StartupError if the backup is damaged, or DATA_DIR has data that it would replace. */
 export async function restore({ dataDir, folder }: RestoreOptions): Promise<Restored> {
   const facts = readFacts(folder);
-  closeDataFolder(dataDir);
+  makeDataFolderPrivate(dataDir);
   const lock = await lockFolder(dataDir);
   try {
     refuseOtherData(dataDir, folder);

@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
-import { keptPassword } from '#deploy/local/kept-password.ts';
+import { storedPassword } from '#deploy/local/stored-password.ts';
 
 export type ClickHouseRole = 'signpost' | 'reader';
 const roles: readonly ClickHouseRole[] = ['signpost', 'reader'];
@@ -11,7 +11,7 @@ export type ClickHousePasswords = Readonly<Record<ClickHouseRole, string>>;
 
 /** The passwords stored in the server's folder. */
 export function clickhousePasswords(folder: string): ClickHousePasswords {
-  const of = (role: ClickHouseRole) => keptPassword(join(folder, `password-${role}`));
+  const of = (role: ClickHouseRole) => storedPassword(join(folder, `password-${role}`));
   return { signpost: of('signpost'), reader: of('reader') };
 }
 

@@ -4,7 +4,7 @@ import { ApiFailure } from './api.ts';
 const triesMax = 4;
 const pauseMaxMs = 60_000;
 
-export async function patiently<T>(send: () => Promise<T>): Promise<T> {
+export async function withRetries<T>(send: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await send();

@@ -3,9 +3,9 @@
  * (the code in any form, a random number, a time) are ignored; a response whose other parts are equal means that the
  * code does not exist.
  */
-import type { UnlearnedReason } from './old-provider.ts';
+import type { UnlearnedReason } from './old-service.ts';
 
-export type UsualAnswer =
+export type ResponsePattern =
   | { readonly kind: 'no_redirect' }
   | { readonly kind: 'redirect'; readonly parts: UrlParts }
   /** The responses differ in more than values, so nothing can be compared with them. */
@@ -25,12 +25,12 @@ type Answer =
   | { readonly kind: 'location'; readonly url: URL }
   | { readonly kind: 'unlearned'; readonly reason: UnlearnedReason };
 
-export function usualOf(answer: Answer): UsualAnswer {
+export function patternOf(answer: Answer): ResponsePattern {
   return answer.kind === 'location' ? { kind: 'redirect', parts: partsOf(answer.url) } : { kind: 'no_redirect' };
 }
 
 /** The common parts of two patterns. */
-export function inCommon(one: UsualAnswer, other: UsualAnswer): UsualAnswer {
+export function commonPattern(one: ResponsePattern, other: ResponsePattern): ResponsePattern {
   if (one.kind !== 'redirect' || other.kind !== 'redirect') return one.kind === other.kind ? one : { kind: 'differs' };
   const [a, b] = [one.parts, other.parts];
   if (a.origin !== b.origin || a.path.length !== b.path.length || a.rest.length !== b.rest.length)
@@ -43,7 +43,7 @@ export function inCommon(one: UsualAnswer, other: UsualAnswer): UsualAnswer {
 }
 
 /** Whether the response matches that for codes that do not exist. */
-export function isUsual(usual: UsualAnswer, url: URL, code: string): boolean {
+export function matchesPattern(usual: ResponsePattern, url: URL, code: string): boolean {
   if (usual.kind !== 'redirect') return false;
   const { origin, path, rest } = partsOf(url);
   const { parts } = usual;

@@ -7,7 +7,7 @@ import { cannotWrite, StartupError } from './child.ts';
  * direct entries (secrets, server folders) get owner-only modes too, in case they are copied elsewhere.
  * @throws StartupError when other users still have access.
  */
-export function closeDataFolder(folder: string): void {
+export function makeDataFolderPrivate(folder: string): void {
   let reason = 'its file system does not support file modes';
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -29,7 +29,7 @@ export type UnlearnedReason = (typeof unlearnedReasons)[number];
 /** A retry in a minute may succeed. */
 const passing: ReadonlySet<UnlearnedReason> = new Set(['refused', 'limit', ...outboundFailures]);
 
-export function isPassing(reason: UnlearnedReason): boolean {
+export function isTemporary(reason: UnlearnedReason): boolean {
   return passing.has(reason);
 }
 
@@ -39,9 +39,9 @@ export interface Unlearned {
   readonly detail: string | null;
 }
 
-export type OldAnswer = { readonly kind: 'destination'; readonly url: string } | Unlearned;
+export type OldServiceAnswer = { readonly kind: 'destination'; readonly url: string } | Unlearned;
 
-export interface OldProviderRules {
+export interface OldServiceRules {
   readonly resolve: Resolve;
   readonly reachable: ReachableAddresses;
   readonly timeLimitMs: number;
@@ -64,10 +64,10 @@ export function madeUpCode(): string {
 type Redirect = { readonly kind: 'location'; readonly url: URL } | Unlearned;
 
 /** Where the service redirects a visitor of the code. Never rejects. */
-export async function askOldProvider(
+export async function askOldService(
   setting: MigrationSettings,
   code: string,
-  { resolve, reachable, timeLimitMs, allowsHttp }: OldProviderRules,
+  { resolve, reachable, timeLimitMs, allowsHttp }: OldServiceRules,
 ): Promise<Redirect> {
   const url = addressOfCode(setting.url, code);
   if (!url.startsWith('https:') && !allowsHttp) return unlearned('refused', 'http');
@@ -90,7 +90,7 @@ export async function askOldProvider(
 }
 
 /** The destination of a learned link, according to the app's setting. @param ownHost the app's host. */
-export function destinationOf(url: URL, setting: MigrationSettings, ownHost: string): OldAnswer {
+export function destinationOf(url: URL, setting: MigrationSettings, ownHost: string): OldServiceAnswer {
   const { hostname } = url;
   if (hostname === ownHost) return unlearned('own_host', ownHost);
   if (!setting.destination_hosts.includes(hostname)) return unlearned('foreign_host', hostname);

@@ -25,7 +25,7 @@ interface Fact {
   readonly isGood: boolean | null;
 }
 
-export function WayState({ pipeline, lag_seconds }: Pick<Trust, 'pipeline' | 'lag_seconds'>) {
+export function PipelineCard({ pipeline, lag_seconds }: Pick<Trust, 'pipeline' | 'lag_seconds'>) {
   return (
     <section className="card">
       <header>
