@@ -6,7 +6,7 @@ import { Encryption, KeyedHash, keyIdOf, newSecretKey, parseSecretKeys } from '.
 const first = newSecretKey('2026');
 const second = newSecretKey('2027');
 
-test('an encrypted text decrypts to the same text, but only in the same context', () => {
+test('encrypted text decrypts to the same text, but only in the same context', () => {
   const encryption = new Encryption(parseSecretKeys(first));
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (text, context) => {
@@ -17,7 +17,7 @@ test('an encrypted text decrypts to the same text, but only in the same context'
   );
 });
 
-test('a ciphertext with any bit changed is refused', () => {
+test('a ciphertext with any changed bit is rejected', () => {
   const encryption = new Encryption(parseSecretKeys(first));
   const sealed = encryption.encrypt('secret', 'here');
   const [id, body = ''] = sealed.split('.');
@@ -29,7 +29,7 @@ test('a ciphertext with any bit changed is refused', () => {
   }
 });
 
-test('a key added at the front encrypts from then on, and the previous one still decrypts', () => {
+test('a key added at the front is used for encryption, and the previous one still decrypts', () => {
   const before = new Encryption(parseSecretKeys(first));
   const after = new Encryption(parseSecretKeys(`${second},${first}`));
   const old = before.encrypt('secret', 'here');
@@ -60,7 +60,7 @@ test.each([
   expect(() => parseSecretKeys(text)).toThrow(reason);
 });
 
-test('a fault in SECRET_KEY does not print the key', () => {
+test('an error in SECRET_KEY does not reveal the key', () => {
   const key = randomBytes(33).toString('base64');
   expect(() => parseSecretKeys(`a:${key}`)).toThrow(
     expect.not.objectContaining({ message: expect.stringContaining(key) }),

@@ -100,7 +100,7 @@ test('a value read before a change is not stored elsewhere after it', async () =
   expect(await visit()).toEqual(after);
 });
 
-test('a value from the last resort is not returned if a change arrives meanwhile', async () => {
+test('a value from the last-resort cache is not returned if a change arrives in the meantime', async () => {
   let answer: (text: string) => void = () => {};
   lastResort = () =>
     new Promise<string>((done) => {

@@ -67,7 +67,7 @@ test('while the server is down, commands fail immediately as unavailable, and wo
   await redis.close();
 });
 
-test('a server that cannot save and so rejects writes is unavailable until it can', async (context) => {
+test('a server that rejects writes because it cannot save counts as unavailable until it can', async (context) => {
   skipWithout(!findRedis().isStandIn, 'redis-server', context);
   const redis = new Redis({ url: server.url, name: 'test' });
   await redis.connect();
@@ -114,7 +114,7 @@ test('a server that hangs counts as unavailable after the command timeout', asyn
   await redis.close();
 });
 
-test('a process that was paused for longer than the command timeout still accepts the answers that have arrived', async () => {
+test('a process that was paused for longer than the command timeout still accepts replies that have arrived', async () => {
   const redis = new Redis({ url: server.url, name: 'test', commandTimeoutMs: 100 });
   await redis.connect();
   const answers = Promise.all(Array.from({ length: 100 }, () => redis.commands.ping('here')));

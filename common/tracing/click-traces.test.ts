@@ -67,7 +67,7 @@ test('no more than the maximum is taken from frames, and nothing from records of
   expect(all.idsIn(Buffer.from('not a frame'.repeat(20)), 256)).toEqual([]);
 });
 
-test('the trace of a click follows from its id, and does not contain it', () => {
+test('the trace of a click is derived from its id, and does not contain it', () => {
   const [id = ''] = ids;
   const trace = traceOfClick(id);
   expect(traceOfClick(id)).toEqual(trace);
