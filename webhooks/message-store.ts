@@ -127,7 +127,7 @@ export class MessageStore {
     });
   }
 
-  /** Outcome of a message whose clicks were erased. It does not count for or against its endpoint. */
+  /** Outcome of a message whose clicks are no longer stored. It does not count for or against its endpoint. */
   abandoned(attempt: Attempt): Promise<void> {
     const { id, lease } = attempt.message;
     return this.#db.transaction(async (queries) => {

@@ -288,7 +288,7 @@ export function scoreOf(
 function unseenDevices(agreements: Agreements, isOfFew: boolean, ageMs: number): number {
   const { os_version, device_model, screen, language, timezone } = agreements;
   if (device_model || (os_version && screen && timezone !== 0)) return 0;
-  // Values measured by a page of ours (tap page or SDK) are equal on the same phone.
+  // Values measured by the tap page are equal on the same phone.
   if (screen === 0 || timezone === 0) return UNSEEN_DEVICES;
   return ageMs > patienceMs(isOfFew, Boolean(os_version), Boolean(screen), language) ? UNSEEN_DEVICES : 0;
 }
