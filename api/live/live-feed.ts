@@ -177,7 +177,7 @@ export class LiveFeed {
           }
         } catch (error) {
           if (!(error instanceof TailLost)) throw error;
-          log.warn({ reason: error.message }, 'the live feed reconnected to the log');
+          log.warn({ reason: error.message }, 'the live feed lost the log; reading it again');
           if (!isOpen) return;
           await sleep(systemTime, retryMs);
         }
