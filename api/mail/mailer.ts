@@ -168,7 +168,6 @@ export class Mailer {
     const changed = await this.#parts.db.execute(end, [id, attempts, state, failure], 'mail_end');
     if (changed === 0) return;
     this.counters[state]++;
-    if (state === 'failed')
-      this.#parts.log.warn({ reason: failure, mail: id }, 'a mail was given up after its last attempt');
+    if (state === 'failed') this.#parts.log.warn({ reason: failure, mail: id }, 'a mail was given up');
   }
 }
