@@ -49,13 +49,13 @@ test('a value hashed before a rotation is found after it', () => {
 });
 
 test.each([
-  ['', 'holds no key'],
+  ['', 'contains no key'],
   ['abc', 'no id before a colon'],
   [`:${randomBytes(32).toString('base64')}`, 'no id before a colon'],
   [`a b:${randomBytes(32).toString('base64')}`, 'no id before a colon'],
   [`a:${randomBytes(31).toString('base64')}`, 'not base64 of 32 bytes'],
   ['a:***', 'not base64 of 32 bytes'],
-  [`${first},${first}`, 'one id twice'],
+  [`${first},${first}`, 'the same id twice'],
 ])('SECRET_KEY %j is refused with the message that it %s', (text, reason) => {
   expect(() => parseSecretKeys(text)).toThrow(reason);
 });

@@ -33,7 +33,7 @@ import {
   type OldServiceRules,
   type Unlearned,
   unlearned,
-} from './old-service.ts';
+} from './old-provider.ts';
 import { commonPattern, matchesPattern, patternOf, type ResponsePattern } from './response-pattern.ts';
 import { keepUnlearned } from './unlearned-codes.ts';
 

@@ -4,7 +4,7 @@ import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-a
 import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { Tenancy } from '#common/stores/tenancy.ts';
-import { unlearned } from './old-service.ts';
+import { unlearned } from './old-provider.ts';
 import { keepUnlearned, UNLEARNED_CODES_MAX } from './unlearned-codes.ts';
 
 let api: ApiForTest;

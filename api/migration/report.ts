@@ -8,7 +8,7 @@ import { Rejection } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
-import { type UnlearnedReason, unlearnedReasons } from './old-service.ts';
+import { type UnlearnedReason, unlearnedReasons } from './old-provider.ts';
 import { UNLEARNED_CODES_MAX, UNLEARNED_DAYS_MAX } from './unlearned-codes.ts';
 
 const DAYS_DEFAULT = 7;

@@ -3,7 +3,7 @@
  * (the code in any form, a random number, a time) are ignored; a response whose other parts are equal means that the
  * code does not exist.
  */
-import type { UnlearnedReason } from './old-service.ts';
+import type { UnlearnedReason } from './old-provider.ts';
 
 export type ResponsePattern =
   | { readonly kind: 'no_redirect' }

@@ -2,7 +2,7 @@
 import { DAY_MS } from '#common/durations.ts';
 import type { LinkAsk } from '#common/links/link-asks.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
-import type { Unlearned } from './old-service.ts';
+import type { Unlearned } from './old-provider.ts';
 
 export const UNLEARNED_CODES_MAX = 1_000;
 export const UNLEARNED_DAYS_MAX = 30;

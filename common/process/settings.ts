@@ -306,12 +306,7 @@ export const settings = {
   RATE_LIMIT_LINKS: integer(30, 1, 1_000_000, 'Link creations per minute per user (API key: per app and IP).'),
   RATE_LIMIT_MATCH: integer(1000, 1, 10_000_000, 'POST /sdk/match requests per minute per app.'),
   RATE_LIMIT_EVENTS: integer(500, 1, 10_000_000, 'POST /sdk/events requests per minute per app.'),
-  RATE_LIMIT_GENERAL: integer(
-    100,
-    1,
-    10_000_000,
-    'All other requests per minute per user or server key, otherwise per IP.',
-  ),
+  RATE_LIMIT_GENERAL: integer(100, 1, 10_000_000, 'All other requests per minute per user or server key, or per IP.'),
 
   INSTALLATION: form(
     defaultInstallation,
@@ -319,12 +314,7 @@ export const settings = {
     'lower-case letters, digits and hyphens, at most 32',
     'Name of this installation in NATS: its stream and its subjects. Installations that share a server need different names.',
   ),
-  LOG_PARTITIONS: integer(
-    1,
-    1,
-    64,
-    'Partitions of the log, each owned by one ingest; the same for edge processes and ingests.',
-  ),
+  LOG_PARTITIONS: integer(1, 1, 64, 'Partitions of the log, each owned by one ingest; the same for all processes.'),
   LOG_REPLICAS: choice('1', ['1', '3', '5'], 'Replicas of the log in a NATS cluster.'),
   LOG_BYTES_MAX: integer(
     10_737_418_240,
@@ -339,12 +329,7 @@ export const settings = {
     Number.MAX_SAFE_INTEGER,
     'Maximum size of a journal in bytes; at this size, it accepts no more records.',
   ),
-  JOURNAL_SEGMENT_BYTES: integer(
-    67_108_864,
-    65_536,
-    1_073_741_824,
-    'Size in bytes at which a journal starts a new file.',
-  ),
+  JOURNAL_SEGMENT_BYTES: integer(67_108_864, 65_536, 1_073_741_824, 'Size at which a journal starts a new file.'),
 
   INGEST_BATCH_ROWS: integer(20_000, 1, 100_000, 'Maximum rows of one insert.'),
   INGEST_BATCH_BYTES: integer(8_388_608, 65_536, 10_000_000, 'Maximum bytes of one insert.'),
@@ -354,12 +339,7 @@ export const settings = {
     60_000,
     'Maximum time that a record waits for its batch to fill; half of that under low load.',
   ),
-  LEASE_SECONDS: integer(
-    6,
-    1,
-    300,
-    'Seconds after which other ingests take over the partitions of an ingest that died.',
-  ),
+  LEASE_SECONDS: integer(6, 1, 300, 'Seconds until other ingests take over the partitions of a dead one.'),
   RETENTION_DAYS: integer(
     730,
     1,
@@ -399,7 +379,7 @@ export const settings = {
     '',
     "Apple's CDN for association files: https://app-site-association.cdn-apple.com. If empty, checks do not request Apple's copy.",
   ),
-  BRANCH_API_URL: plainUrl('https://api2.branch.io', 'Base URL of Branch’s API, used by imports with a Branch key.'),
+  BRANCH_API_URL: plainUrl('https://api2.branch.io', 'Base URL of Branch’s API, for imports with a key.'),
   APPLE_ATTRIBUTION_KEYS: list(
     "Apple's public keys for verifying copies of postbacks, in addition to the built-in keys; a key of the same name replaces the built-in one. Format: name=key, with the key as base64 (DER). The name is the kid of AdAttributionKit, or skadnetwork.",
     appleKeyOf,
