@@ -14,12 +14,12 @@ export function organizationsOf(caller: UserCaller): string[] {
   return caller.memberships.map((membership) => membership.organization_id);
 }
 
-/** What the caller may read, as a text that changes with it. */
+/** A string that identifies what the caller may read, for cache keys. */
 export function rightsOf(caller: UserCaller): string {
   return JSON.stringify([organizationsOf(caller).sort(), caller.key?.app_ids ?? null]);
 }
 
-/** The rows that the caller may access; `organizationIds`: only these of the caller's organizations. */
+/** The rows that the caller may access. `organizationIds` narrows them to these organizations of the caller. */
 export function tenantOf(
   caller: UserCaller,
   organizationIds: readonly string[] = organizationsOf(caller),
@@ -29,7 +29,7 @@ export function tenantOf(
 
 export const onlyViewing = () => forbidden('Viewers have read-only access. Ask an owner for the member role.');
 
-const notYours = () => forbidden('This belongs to an organization that you are not a member of.');
+const notYours = () => forbidden('This belongs to an organization of which you are not a member.');
 
 /** Null if the user may change things in this organization. */
 export function refuseWrite(caller: UserCaller, organizationId: string): Rejection | null {
@@ -38,7 +38,7 @@ export function refuseWrite(caller: UserCaller, organizationId: string): Rejecti
   return membership.role === 'viewer' ? onlyViewing() : null;
 }
 
-/** What belongs to an organization rather than to an app, by the prefix of its ids. */
+/** Objects that belong to an organization rather than to an app, by the prefix of their ids. */
 const ofOrganizations = {
   inv: { table: 'invitations', name: 'invitation' },
   key: { table: 'server_keys', name: 'server key' },
@@ -53,7 +53,9 @@ type OfOrganization = keyof typeof ofOrganizations;
 
 export const unknownId = (kind: OfOrganization) => notFound(`There is no ${ofOrganizations[kind].name} with this id.`);
 
-/** The organization to which this belongs, if the caller may read, write or manage there; otherwise 403, or 404. */
+/**
+ * The organization to which the object belongs, if the caller may read, write or manage there; otherwise a 403 or 404.
+ */
 export async function ownerOf(
   db: Queries,
   caller: UserCaller,
@@ -71,7 +73,9 @@ function refuseReading(caller: UserCaller, organizationId: string): Rejection | 
   return organizationsOf(caller).includes(organizationId) ? null : notYours();
 }
 
-/** Null unless the caller is a server key for some apps: `what` belongs to no app, and says something about all of them. */
+/**
+ * Rejects a server key that is limited to some apps, because `what` belongs to the whole organization; otherwise null.
+ */
 export function refuseLimitedKey(caller: UserCaller, what: 'Costs' | 'Views'): Rejection | null {
   if (!caller.key?.app_ids) return null;
   return forbidden(`${what} belong to the whole organization, and this server key is limited to some of its apps.`);
@@ -124,7 +128,7 @@ export async function readableOrganizations(
   return (await refuseOrganization(db, caller, asked)) ?? [asked];
 }
 
-/** Null for one of the caller's organizations; otherwise 403 for one of others, or 404. */
+/** Null for one of the caller's organizations; otherwise 403 for another organization, or 404. */
 export async function refuseOrganization(db: Queries, caller: UserCaller, asked: string): Promise<Rejection | null> {
   if (caller.memberships.some((one) => one.organization_id === asked)) return null;
   const exists =
@@ -141,11 +145,11 @@ export async function absent(tenant: TenantQueries, kind: 'app' | 'link', id: st
   if (owner === null) return notFound(`There is no ${kind} with this id.`);
   const isOurs = tenant.scope.organizationIds.includes(owner);
   return forbidden(
-    isOurs ? `This server key may not use this ${kind}.` : `This ${kind} belongs to another organization.`,
+    isOurs ? `This server key has no access to this ${kind}.` : `This ${kind} belongs to another organization.`,
   );
 }
 
-/** Null if the filter names no app, or one that the caller can access. */
+/** Null if the filter names no app, or an app that the caller can access. */
 export async function refuseApp(tenant: TenantQueries, appId: string | undefined): Promise<Rejection | null> {
   if (appId === undefined) return null;
   const sql = 'SELECT id FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL';

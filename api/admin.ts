@@ -22,7 +22,7 @@ import {
 import { AdminError } from './admin/questions.ts';
 import { addRevisionCommands } from './admin/revision.ts';
 
-/** A table is rewritten in one statement. */
+/** Rewriting a table takes one long statement. */
 const rewriteTimeoutMs = 600_000;
 
 function known(name: string, url: string): string {

@@ -1,11 +1,11 @@
-/** Clicks of people on the links of an app, by day. */
+/** Clicks by people (not bots) on the links of an app, by day. */
 import { type FigureRow, figureParts } from '#clickhouse/queries/figures.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { QueryRunner } from './analytics/ask.ts';
 import type { AnalyticsParts } from './analytics/deps.ts';
 
-/** @param daysMs beginnings of days in UTC, in order; they are the keys of the answer, without days that have none. */
+/** @param daysMs starts of days in UTC, in order; they are the keys of the result, which omits days without clicks. */
 export async function clicksOfApp(
   analytics: AnalyticsParts,
   app: { readonly id: string; readonly organization_id: string },

@@ -1,7 +1,7 @@
 /**
- * Notes in the audit log what a request has changed: who, what, when, from where. Values are not noted, because they may
- * be secrets. The row is written after the change is committed, before it is answered: a process that dies in between
- * leaves no row, and an answer of 500 says that there may be none.
+ * Records in the audit log who changed what, when and from where. Values are not recorded, because they may be secrets.
+ * The row is written after the change is committed and before the response is sent. If the process dies in between,
+ * there is no row; if writing the row fails, the response is a 500.
  */
 import type { Clock } from '#common/clock.ts';
 import type { Trail } from '#common/http/mount.ts';
@@ -11,7 +11,7 @@ import type { Postgres } from '#common/stores/postgres.ts';
 import { organizationsOf } from './access.ts';
 import type { UserCaller } from './route.ts';
 
-/** Fields whose names are noted of one request. */
+/** Maximum field names recorded for one request. */
 const FIELDS_MAX = 50;
 const TEXT_MAX = 200;
 
@@ -28,7 +28,7 @@ export function auditTrail(db: Postgres, clock: Clock): Trail {
     const query = isObject(request.query) ? request.query : {};
     const result = 'body' in answer && isObject(answer.body) ? answer.body : {};
     const changed = 'body' in answer ? answer.changed : undefined;
-    // Without a caller it is a login, or someone who has just joined.
+    // Requests without a caller are logins, or invitations that were accepted with a new account.
     const actor = caller?.user_id ?? changed?.target_id;
     if (actor === undefined) return;
     const named = [body.organization_id, query.organization_id, result.organization_id];
@@ -64,12 +64,12 @@ export function auditTrail(db: Postgres, clock: Clock): Trail {
   };
 }
 
-/** Changes of many links are an object of their own, whose fields say more than its name. */
+/** For bulk changes, the fields of `changes` are recorded instead of its name. */
 function fieldsOf({ changes, ...body }: Readonly<Record<string, unknown>>): string[] {
   return [...Object.keys(body), ...Object.keys(isObject(changes) ? changes : {})].slice(0, FIELDS_MAX);
 }
 
-/** The organization of the app or link; without one, a change can concern each of the caller's. */
+/** The organization of the app or link; without one, the change is recorded for each of the caller's organizations. */
 async function organizationsFor(db: Postgres, caller: UserCaller, ids: readonly string[]): Promise<readonly string[]> {
   const own = organizationsOf(caller);
   if (own.length < 2) return own;
@@ -82,7 +82,7 @@ async function organizationsFor(db: Postgres, caller: UserCaller, ids: readonly 
   return own;
 }
 
-/** Of someone who is not logged in, and changes their account. */
+/** The user of a request that changes an account without being logged in. */
 async function organizationsOfUser(db: Postgres, userId: string): Promise<readonly string[]> {
   const sql = 'SELECT organization_id FROM memberships WHERE user_id = $1';
   const rows = await db.query<{ organization_id: string }>(sql, [userId], 'audit_organizations');

@@ -9,7 +9,7 @@ const ranking = `
    GROUP BY link_id
    ORDER BY total DESC, link_id DESC LIMIT {limit:UInt32}`;
 
-/** Links of these organizations, of one app if given, by the clicks of people, most first. @throws ClickHouseFailure */
+/** Links of these organizations (of one app, if given), by clicks of people, most first. @throws ClickHouseFailure */
 export async function rankByClicks(
   clickhouse: ClickHouse,
   organizationIds: readonly string[],

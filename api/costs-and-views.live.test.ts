@@ -16,7 +16,7 @@ afterAll(() => api.stop());
 
 const cost = { campaign: 'spring', day: '2026-11-20', amount: '12.5', currency: 'EUR' };
 
-test('an upload of costs can be repeated, changes what it names, and removes what it sets to 0', async () => {
+test('an upload of costs can be repeated, replaces earlier costs, and removes costs that it sets to 0', async () => {
   const others = [
     { ...cost, currency: 'USD' },
     { ...cost, day: '2026-11-21' },
@@ -45,7 +45,7 @@ test('an upload of costs can be repeated, changes what it names, and removes wha
   expect((await foreign.call('GET', '/costs')).body.pagination.total).toBe(0);
 });
 
-test('costs of days that statistics no longer show are not kept', async () => {
+test('costs of days past the retention of statistics are not stored', async () => {
   await owner.call('POST', '/costs', { costs: [{ ...cost, day: '2001-01-31', campaign: 'old' }] });
   expect((await owner.call('GET', '/costs?campaign=old')).body.data).toEqual([]);
 });

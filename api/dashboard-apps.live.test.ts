@@ -1,4 +1,4 @@
-/** The page of an app, and what networks send to its host, in a real browser, on the real API and against a real short-link host. */
+/** The app page and the copies of ad postbacks in a real browser, with the real API and a real short-link host. */
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { type Receiver, receiverForTest } from '#testing/receiver.ts';
 import { skipWithout } from '#testing/skip.ts';
@@ -27,7 +27,7 @@ afterAll(async () => {
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
 
-test('the association files of an app are checked by a button that says what is wrong and what to do', async (context) => {
+test('a button checks the association files of an app and says what is wrong and what to do', async (context) => {
   inBrowser(context);
   const person = await stage.person('viewer');
   const owner = await stage.api.member('owner', person.organization_id);
@@ -72,7 +72,7 @@ test('the association files of an app are checked by a button that says what is 
   await browser.close();
 });
 
-test('moving by visits is switched on after a wrong address was refused at its field, and shows what could not be learned', async (context) => {
+test('learning from an old service is turned on after a wrong URL is rejected at its field, and codes that could not be learned are shown', async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const viewer = await stage.person('viewer', owner.organization_id);
@@ -85,13 +85,13 @@ test('moving by visits is switched on after a wrong address was refused at its f
   const { page: own, context: ownBrowser, faults: ownFaults } = await stage.loggedIn(owner);
   await own.goto(`${stage.origin}/apps/${app.id}`);
   const card = own.locator('section.card', { has: own.getByRole('heading', { name: 'Moving from another service' }) });
-  const url = card.getByLabel('Address at the old service');
+  const url = card.getByLabel('URL at the old service');
   await url.fill('https://old.example.com/');
-  await card.getByLabel('Hosts of destinations').fill('www.example.com, shop.example.com');
-  await card.getByRole('button', { name: 'Switch on' }).click();
+  await card.getByLabel('Destination hosts').fill('www.example.com, shop.example.com');
+  await card.getByRole('button', { name: 'Turn on' }).click();
   await expect.poll(() => url.getAttribute('aria-invalid')).toBe('true');
   await url.fill('https://old.example.com/{code}');
-  await card.getByRole('button', { name: 'Switch on' }).click();
+  await card.getByRole('button', { name: 'Turn on' }).click();
   await card.getByText('No taps in the last 7 days yet.').waitFor();
   expect((await owner.call('GET', `/apps/${app.id}`)).body.settings.migration).toMatchObject({
     url: 'https://old.example.com/{code}',
@@ -105,10 +105,10 @@ test('moving by visits is switched on after a wrong address was refused at its f
   );
   await page.reload();
   await page.getByRole('cell', { name: 'code-1 it leads to another host (evil.example)' }).waitFor();
-  await page.getByText('and 2 more, in the API').waitFor();
-  expect(await page.getByLabel('Address at the old service').count()).toBe(0);
-  await card.getByRole('button', { name: 'Switch off' }).click();
-  await card.getByRole('button', { name: 'Switch on' }).waitFor();
+  await page.getByText('and 2 more in the API').waitFor();
+  expect(await page.getByLabel('URL at the old service').count()).toBe(0);
+  await card.getByRole('button', { name: 'Turn off' }).click();
+  await card.getByRole('button', { name: 'Turn on' }).waitFor();
   expect((await owner.call('GET', `/apps/${app.id}`)).body.settings.migration).toBe(null);
   expect([...faults, ...ownFaults]).toEqual([]);
   await browser.close();

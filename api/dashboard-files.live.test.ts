@@ -37,7 +37,7 @@ test.each(['/', '/links', '/links/lnk_1?period=7d', '/anything'])(
   },
 );
 
-test('a shared page is a page of its own, which search engines are asked not to keep', async () => {
+test('a shared page is a separate HTML page that search engines are asked not to index', async () => {
   const [page, shared] = [await get('/', browser), await get('/shared', browser)];
   expect([shared.status, shared.headers.get('x-robots-tag')]).toEqual([200, 'noindex']);
   expect(shared.headers.get('content-security-policy')).toBe(page.headers.get('content-security-policy'));
@@ -45,7 +45,7 @@ test('a shared page is a page of its own, which search engines are asked not to 
   expect((await get('/shared', { accept: '*/*' })).status).toBe(404);
 });
 
-test('programs get what they got without a dashboard: an error in JSON', async () => {
+test('programs get JSON errors, as without a dashboard', async () => {
   for (const [path, headers, method] of [
     ['/', { accept: '*/*' }, 'GET'],
     ['/', {}, 'GET'],
@@ -60,12 +60,12 @@ test('programs get what they got without a dashboard: an error in JSON', async (
   }
 });
 
-test('plain HTTP gets no page', async () => {
+test('plain HTTP does not serve the page', async () => {
   const answer = await fetch(`${origin}/`, { headers: browser });
   expect(answer.status).toBe(403);
 });
 
-test('the page and its assets cost no requests of the limit', async () => {
+test('the page and its assets do not count toward the rate limit', async () => {
   const answers = await Promise.all(Array.from({ length: 40 }, () => get('/', browser)));
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
 });
@@ -93,7 +93,7 @@ test('assets have a hash in their names, are kept for a year, and come compresse
   expect(packed('')).toEqual({ coding: undefined, bytes: plain });
 });
 
-test('a page that the browser already has is a 304', async () => {
+test('a page that the browser has cached gets a 304', async () => {
   const first = await get('/', browser);
   const again = await get('/', { ...browser, 'if-none-match': first.headers.get('etag') ?? '' });
   expect([again.status, await again.text()]).toEqual([304, '']);

@@ -1,7 +1,6 @@
 /**
- * The dashboard's files, built by build.mjs to dist/dashboard: `index.html` for every address that a browser opens but
- * `/shared`, which has a page of its own, and assets whose names contain a hash of their content. All are read once, at
- * the start.
+ * The dashboard's files, built by build.mjs to dist/dashboard: `index.html` for every address except `/shared`, which
+ * has its own page, and assets whose names contain a hash of their content. All files are read once, at startup.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -31,7 +30,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
   '.woff2': 'font/woff2',
 };
-/** In order of preference; the empty one is the file itself. */
+/** In order of preference; the empty string is the uncompressed file. */
 const codings = [
   ['br', '.br'],
   ['gzip', '.gz'],

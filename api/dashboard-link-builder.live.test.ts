@@ -1,4 +1,4 @@
-/** UTM templates and a maximum of clicks in the builder of links, in a real browser on the real API. */
+/** UTM templates and max_clicks in the link builder, in a real browser with the real API. */
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
 import { chromiumProgram, type DashboardStage, startDashboard } from './testing/dashboard-stage.ts';
@@ -13,7 +13,7 @@ afterAll(() => stage?.stop());
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
 
-test('a template is made, refused under a name that is taken, changed and deleted; a viewer only reads', async (context) => {
+test('a template is created, rejected under a taken name, changed and deleted; a viewer can only read', async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const viewer = await stage.person('viewer', owner.organization_id);
@@ -60,7 +60,7 @@ test('a template is made, refused under a name that is taken, changed and delete
   await reading.close();
 });
 
-test('a chosen template fills the fields of the builder, which can be changed, and goes with the next choice', async (context) => {
+test('a selected template fills the fields of the builder, which can be edited, and is replaced by the next selection', async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const shop = (await owner.call('POST', '/apps', { name: 'Shop' })).body;
@@ -94,19 +94,19 @@ test('a chosen template fills the fields of the builder, which can be changed, a
   expect(await shown()).toEqual(['google', '', 'may', 'shoes']);
   await drawer.getByLabel('utm_campaign').fill('june');
   expect(await template.inputValue()).toBe('');
-  // Another app's templates cannot be chosen; what is filled stays.
+  // Another app's templates cannot be selected; filled values stay.
   await drawer.getByLabel('App', { exact: true }).selectOption({ label: 'Travel' });
   await expect.poll(() => template.getByRole('option').count()).toBe(2);
   expect(await shown()).toEqual(['google', '', 'june', 'shoes']);
   await drawer.getByRole('button', { name: 'Create link' }).click();
-  await drawer.getByRole('link', { name: 'Open its page' }).waitFor();
+  await drawer.getByRole('link', { name: 'Open link page' }).waitFor();
   const [link] = (await owner.call('GET', `/links?app_id=${travel.id}`)).body.data;
   expect(link).toMatchObject({ utm_source: 'google', utm_medium: null, utm_campaign: 'june', utm_term: 'shoes' });
   expect(faults).toEqual([]);
   await browser.close();
 });
 
-test('a link is made with a maximum of clicks, its page says how many are used, and the limit can be removed', async (context) => {
+test('a link is created with max_clicks, its page shows how many are used, and the limit can be removed', async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const app = (await owner.call('POST', '/apps', { name: 'Shop' })).body;
@@ -115,13 +115,13 @@ test('a link is made with a maximum of clicks, its page says how many are used, 
   const drawer = page.getByRole('dialog');
   await drawer.getByLabel('Destination', { exact: true }).fill('https://www.example.com/coupon');
   await drawer.getByText('Tags, expiry and limit').click();
-  const limit = drawer.getByLabel('Maximum of clicks');
+  const limit = drawer.getByLabel('Maximum clicks');
   await limit.fill('ten');
   await drawer.getByRole('button', { name: 'Create link' }).click();
   await expect.poll(() => limit.getAttribute('aria-invalid')).toBe('true');
   await limit.fill('1000');
   await drawer.getByRole('button', { name: 'Create link' }).click();
-  await drawer.getByRole('link', { name: 'Open its page' }).click();
+  await drawer.getByRole('link', { name: 'Open link page' }).click();
   await page.getByText('0 of 1,000 used, 1,000 left.').waitFor();
   const [link] = (await owner.call('GET', `/links?app_id=${app.id}`)).body.data;
   expect(link.max_clicks).toBe(1000);

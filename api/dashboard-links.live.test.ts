@@ -1,4 +1,4 @@
-/** The list of links in a real browser, with as many links as an organization may have. */
+/** The list of links in a real browser, with as many links as a large organization has. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { whenQuiet } from '#testing/busy-machine.ts';
@@ -7,9 +7,9 @@ import { chromiumProgram, type DashboardStage, type Person, startDashboard } fro
 
 const clickedLinks = 20_000;
 const pageSize = 50;
-/** From a click to the rows, on a quiet machine. */
+/** From the click until the rows are shown, on a quiet machine. */
 const pageMsMax = 1_000;
-/** Rows that React has removed may wait for the collector, which the test runs before it measures. */
+/** Rows that React has removed may wait for garbage collection, which the test triggers before it measures. */
 const heapGrowthMax = 5_000_000;
 
 let stage: DashboardStage;
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage?.stop());
 
-test('500 links are paged by the last link that was seen, and a new link repeats none of them', async (context) => {
+test('500 links are paged by cursor, and a new link repeats none of them', async (context) => {
   await walk(context, 500);
 });
 
@@ -54,7 +54,7 @@ async function walk(context: TestContext, count: number): Promise<void> {
   await timed('first', () => page.getByRole('navigation').getByRole('link', { name: 'Links' }).click(), 'Link 1');
   const heapBefore = await heapOf(page);
   for (let n = 1; n <= 5; n++) {
-    // A link that is created meanwhile would move all others by one.
+    // With offsets, a link that is created in between would shift all others by one.
     if (n === 2) await person.call('POST', '/links', { app_id: app.id, path: '/new', title: 'New' });
     await timed('next', () => page.getByRole('button', { name: 'Next page' }).click(), `Link ${n * pageSize + 1}`);
     expect(await page.getByRole('link', { name: `Link ${n * pageSize}`, exact: true }).count()).toBe(0);
@@ -69,13 +69,13 @@ async function walk(context: TestContext, count: number): Promise<void> {
   await page.getByText(/^151–200 of/).waitFor();
   await timed('last', () => page.goto(`${stage.origin}/links?offset=${count - pageSize + 1}`), `Link ${count}`);
   const search = page.getByRole('searchbox', { name: 'Search' });
-  // Not on the page that is shown.
+  // Not on the current page.
   await timed('search', () => search.fill(`code${count / 2}`), `Link ${count / 2}`);
   await expect.poll(() => page.getByRole('row').count()).toBe(2);
   await search.fill('');
   await page.getByText(new RegExp(`^1–50 of ${(count + 1).toLocaleString('en-GB')}`)).waitFor();
   const mostClicked = `Link ${Math.min(count, clickedLinks)}`;
-  await timed('clicks', () => page.getByLabel('Order').selectOption({ label: 'Most used first' }), mostClicked);
+  await timed('clicks', () => page.getByLabel('Sort by').selectOption({ label: 'Most clicks first' }), mostClicked);
   console.log(`${total} links, ms from the act to the rows: ${JSON.stringify(times)}`);
   for (const one of Object.values(times).flat()) expect(one).toBeLessThan(whenQuiet(pageMsMax));
   expect(faults).toEqual([]);

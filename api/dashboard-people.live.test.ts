@@ -1,4 +1,4 @@
-/** Invitations, members and accounts in a real browser, on the real API: what people do, by role and label. */
+/** Invitations, members and accounts in a real browser with the real API. Elements are found by role and label. */
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
@@ -61,7 +61,7 @@ test('an invited person sets a password and joins, and no address, Referer or hi
   await expect.poll(() => page.getByLabel('Password').getAttribute('aria-invalid')).toBe('true');
   await page.getByLabel('Password').fill(good);
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'You are a member of Example Ltd' }).waitFor();
+  await page.getByRole('heading', { name: 'You are now a member of Example Ltd' }).waitFor();
   await page.getByRole('link', { name: 'Open the dashboard' }).click();
   await nav(page, 'Members').waitFor();
   expect(sent.filter((text) => text.includes(token))).toEqual([]);
@@ -69,7 +69,7 @@ test('an invited person sets a password and joins, and no address, Referer or hi
   await browser.close();
 });
 
-test('an account that is not the one of this browser’s session logs in to join, and every open tab of the browser sees it', {
+test('an invited account that is not logged in to this browser logs in to join, and every open tab switches to it', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -88,13 +88,13 @@ test('an account that is not the one of this browser’s session logs in to join
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Log in and join' }).click();
   for (const tab of [page, second])
-    await tab.getByRole('heading', { name: 'You are a member of Example Ltd' }).waitFor();
+    await tab.getByRole('heading', { name: 'You are now a member of Example Ltd' }).waitFor();
   await second.getByRole('link', { name: 'Open the dashboard' }).click();
   await second.getByText(stranger.email).first().waitFor();
   await browser.close();
 });
 
-test('an account that is logged in accepts with one press, and a second tab that is late says what to do', {
+test('a logged-in account accepts with one click, and a second tab then says what to do', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -103,16 +103,16 @@ test('an account that is logged in accepts with one press, and a second tab that
   const { page, context: browser } = await stage.loggedIn(person);
   await page.goto(url);
   await page.getByRole('button', { name: 'Accept the invitation' }).click();
-  await page.getByRole('heading', { name: 'You are a member of Example Ltd' }).waitFor();
+  await page.getByRole('heading', { name: 'You are now a member of Example Ltd' }).waitFor();
   const late = await browser.newPage();
   await late.goto(url);
-  await late.getByRole('heading', { name: 'This invitation does not work' }).waitFor();
+  await late.getByRole('heading', { name: 'This invitation no longer works' }).waitFor();
   await late.getByRole('link', { name: 'Open the dashboard' }).click();
   await nav(late, 'Members').waitFor();
   await browser.close();
 });
 
-test('a link that is withdrawn, wrong or not complete says what to do', {
+test('a withdrawn, wrong or incomplete link says what to do', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -120,10 +120,10 @@ test('a link that is withdrawn, wrong or not complete says what to do', {
   await owner.call('DELETE', `/invitations/${id}`);
   const { page, context: browser } = await stage.page();
   for (const [address, title] of [
-    [url, 'This invitation does not work'],
-    [`${stage.origin}/invitation#${'A'.repeat(43)}`, 'This invitation does not work'],
-    [url.slice(0, -5), 'This link is not complete'],
-    [`${stage.origin}/invitation`, 'This link is not complete'],
+    [url, 'This invitation no longer works'],
+    [`${stage.origin}/invitation#${'A'.repeat(43)}`, 'This invitation no longer works'],
+    [url.slice(0, -5), 'This link is incomplete'],
+    [`${stage.origin}/invitation`, 'This link is incomplete'],
   ] as const) {
     await page.goto('about:blank');
     await page.goto(address);
@@ -150,7 +150,7 @@ test('an owner invites, sends again, withdraws, changes a role, removes a member
   await page.getByLabel('Role', { exact: true }).selectOption({ label: 'Viewer' });
   await page.getByRole('button', { name: 'Create invitation' }).click();
   const link = () => page.getByText(/\/invitation#[\w-]{43}$/).textContent();
-  await page.getByText('new@example.com gets a mail with the link.').waitFor();
+  await page.getByText('An email with the link is on its way to new@example.com.').waitFor();
   const first = await link();
   await page.getByRole('button', { name: 'Copy link' }).waitFor();
   await page.getByRole('button', { name: 'Done' }).click();
@@ -162,7 +162,7 @@ test('an owner invites, sends again, withdraws, changes a role, removes a member
     (await stage.api.call('', 'POST', '/auth/invitations/look-up', { token: url?.split('#')[1] })).status;
   expect([await lookUp(first), await lookUp(second)]).toEqual([404, 200]);
   await page.getByRole('button', { name: 'Done' }).click();
-  await page.getByRole('button', { name: 'Withdraw the invitation of new@example.com' }).click();
+  await page.getByRole('button', { name: 'Withdraw the invitation for new@example.com' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Withdraw', exact: true }).click();
   await page.getByRole('heading', { name: 'Open invitations' }).waitFor({ state: 'detached' });
   expect(await lookUp(second)).toBe(404);
@@ -195,7 +195,7 @@ test('a viewer sees the members and no control that changes them, and leaves the
   const { page, context: browser, faults } = await stage.loggedIn(viewer);
   await nav(page, 'Members').click();
   await page.getByText(boss.email).waitFor();
-  // A button without text is an icon, which saves the list as a file.
+  // A button without text is the icon that exports the list.
   const names = await page.getByRole('main').getByRole('button').allTextContents();
   expect(names.filter((name) => name !== '')).toEqual(['Leave']);
   await page.getByRole('main').getByRole('button', { name: /CSV/ }).waitFor();
@@ -203,7 +203,7 @@ test('a viewer sees the members and no control that changes them, and leaves the
   expect(await page.getByRole('main').getByRole('combobox').count()).toBe(0);
   await page.getByRole('button', { name: 'Leave' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Leave' }).click();
-  await page.getByRole('heading', { name: 'You belong to no organization' }).waitFor();
+  await page.getByRole('heading', { name: 'You are not a member of any organization' }).waitFor();
   expect(faults).toEqual([]);
   await browser.close();
 });
@@ -217,7 +217,7 @@ test('a changed password ends the logins of other browsers and keeps this one', 
   const { page, context: browser } = await stage.loggedIn(person);
   await page.goto(`${stage.origin}/account`);
   await page.getByRole('button', { name: 'Change password' }).click();
-  await page.getByLabel('Present password').fill(password);
+  await page.getByLabel('Current password').fill(password);
   await page.getByLabel('New password').fill(good);
   await page.keyboard.press('Enter');
   await page.getByText('The password was changed.').waitFor();
@@ -240,7 +240,7 @@ test('someone who has forgotten their password gets a link by mail, sets a new o
   await page.getByRole('link', { name: 'Forgot your password?' }).click();
   await page.getByLabel('Email').fill(person.email);
   await page.getByRole('button', { name: 'Send link' }).click();
-  await page.getByRole('heading', { name: 'Check your mail' }).waitFor();
+  await page.getByRole('heading', { name: 'Check your email' }).waitFor();
   await stage.api.mailer.look();
   const mail = smtp.mails.find(({ to }) => to.includes(person.email));
   const token = /\/password-reset#([\w-]{43})/.exec(mail?.text ?? '')?.[1] ?? '';
@@ -299,11 +299,11 @@ test('the audit log shows who changed what, filtered by person and kind, and is 
   await browser.close();
   const other = await stage.loggedIn(member);
   await other.page.goto(`${stage.origin}/members/audit`);
-  await other.page.getByText('Only owners of an organization see its audit log.').waitFor();
+  await other.page.getByText('Only owners of an organization can see its audit log.').waitFor();
   await other.context.close();
 });
 
-test('someone in two organizations chooses one, and every tab of the browser shows only that one', async (context) => {
+test('a member of two organizations selects one, and every tab of the browser shows only that one', async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const second = await stage.person();
@@ -324,7 +324,7 @@ test('someone in two organizations chooses one, and every tab of the browser sho
   for (const tab of [page, other]) {
     await tab.getByRole('link', { name: 'First app' }).waitFor({ state: 'detached' });
     await tab.getByRole('link', { name: 'Second app' }).waitFor();
-    // There, the person is a viewer.
+    // The person is a viewer there.
     expect(await tab.getByRole('button', { name: 'New app' }).count()).toBe(0);
   }
   await other.reload();

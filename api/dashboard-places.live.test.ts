@@ -36,7 +36,7 @@ afterAll(() => stage?.stop());
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
 
-test('regions and cities are lists beside the countries; a row filters everything, as a chip that can be removed', async (context) => {
+test('regions and cities are lists beside the countries; a row filters everything, and its filter chip can be removed', async (context) => {
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   const clicks = page.getByLabel('Clicks', { exact: true });
@@ -82,7 +82,7 @@ test('on a phone, the arrow keys bring the tab of the cities into view', async (
   await browser.close();
 });
 
-test('where no record has a region or a city, the list says what it takes, and countries are shown as before', async (context) => {
+test('if no record has a region or a city, the list says what is required, and countries are shown as before', async (context) => {
   inBrowser(context);
   const { page, context: browser } = await stage.loggedIn(owner);
   for (const field of ['region', 'city']) {

@@ -1,4 +1,4 @@
-/** Every language of the dashboard says everything, with the same placeholders. */
+/** Every language of the dashboard has all texts, with the same placeholders. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { packageRoot } from '#common/process/paths.ts';
 import { filled } from '#dashboard/texts/filled.ts';
 
 const folder = join(packageRoot(), 'dashboard', 'texts');
-/** With the texts of screens that are loaded later. */
+/** Includes the texts of screens that are loaded later. */
 const catalogue = (file: string): Record<string, string> => ({ ...read(file), ...read(join('later', file)) });
 const read = (file: string) => JSON.parse(readFileSync(join(folder, file), 'utf8')) as Record<string, string>;
 const english = catalogue('en.json');
@@ -19,7 +19,7 @@ test.each(others)('%s has the texts of the English file, with the same placehold
   for (const [key, text] of Object.entries(texts)) {
     expect([key, placeholders(text)]).toEqual([key, placeholders(english[key])]);
     expect([key, text.trim()]).not.toEqual([key, '']);
-    // Braces and bars that are left would be shown.
+    // Leftover braces and bars would be visible.
     expect([key, filled(text, {})]).toEqual([key, expect.not.stringMatching(/[{}|]/)]);
   }
 });

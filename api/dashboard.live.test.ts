@@ -1,4 +1,4 @@
-/** The dashboard in a real browser, on the real API: what people do, by role and label. */
+/** The dashboard in a real browser with the real API. Elements are found by role and label. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import decodeQr from 'jsqr';
@@ -35,7 +35,7 @@ beforeAll(async () => {
 afterAll(() => stage?.stop());
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
-/** Within the window, and not only somewhere on the page. */
+/** Inside the visible window, not just somewhere on the page. */
 async function isOnScreen(page: Page, one: Locator): Promise<boolean> {
   const [box, view] = [await one.boundingBox(), page.viewportSize()];
   return box !== null && view !== null && box.y >= 0 && box.y + box.height <= view.height;
@@ -83,7 +83,7 @@ test('a new owner logs in, creates an app and a link, and sees the first click c
     app_id: link?.['app_id'] ?? '',
     link_id: link?.['id'] ?? '',
   };
-  // The live feed shows it; the figures have it later.
+  // The live feed shows the click first; statistics include it later.
   const tap = async () => {
     await stage.log.write('click', clickOf(place));
     return await page.getByText('We saw your tap').count();
@@ -97,7 +97,7 @@ test('a new owner logs in, creates an app and a link, and sees the first click c
   await browser.close();
 });
 
-test('a login asks for the second factor once the password is right, and says when a code is wrong', async (context) => {
+test('a login asks for the second factor after the right password, and says when a code is wrong', async (context) => {
   inBrowser(context);
   const person = await stage.person('viewer', owner.organization_id);
   const { secret } = (await person.call('POST', '/me/totp', { password })).body;
@@ -109,7 +109,7 @@ test('a login asks for the second factor once the password is right, and says wh
   await page.getByLabel('Email').fill(person.email);
   await page.getByLabel('Password').fill('wrong');
   await page.getByRole('button', { name: 'Log in' }).click();
-  await page.getByText('The email address or the password is wrong.').waitFor();
+  await page.getByText('Wrong email address or password.').waitFor();
   expect(await page.getByLabel('Authentication code').count()).toBe(0);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Log in' }).click();
@@ -137,12 +137,12 @@ test('a short code is checked as it is typed, a taken one is reported at its fie
   await page.getByText('This code is free.').waitFor();
   await page.getByLabel('Short code').fill(taken?.short_code ?? '');
   await page.getByText('Another link has this code.').waitFor();
-  // With its sections open the form is longer than the screen.
+  // With all sections open, the form is longer than the screen.
   for (const section of ['UTM parameters', 'Apps and devices', 'Tags, expiry and limit'])
     await page.getByText(section).click();
   const create = page.getByRole('button', { name: 'Create link' });
   expect(await isOnScreen(page, create)).toBe(true);
-  await page.getByLabel('Address after expiry').scrollIntoViewIfNeeded();
+  await page.getByLabel('URL after expiry').scrollIntoViewIfNeeded();
   await create.click();
   const field = page.getByRole('textbox', { name: 'Short code' });
   await expect.poll(() => field.getAttribute('aria-invalid')).toBe('true');
@@ -153,7 +153,7 @@ test('a short code is checked as it is typed, a taken one is reported at its fie
   await browser.close();
 });
 
-test('a link is made with rules in an order of one’s own and a password, and says which rule applies to whom', async (context) => {
+test('a link is created with reordered rules and a password, and its page says which rule applies to which visitor', async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const app = (await person.call('POST', '/apps', { name: 'Ruled' })).body;
@@ -170,7 +170,7 @@ test('a link is made with rules in an order of one’s own and a password, and s
   await page.keyboard.press('Enter');
   await drawer.getByRole('button', { name: 'Add a rule' }).click();
   const second = drawer.getByRole('group', { name: 'Rule 2', exact: true });
-  await second.getByLabel('Leads to').selectOption('variants');
+  await second.getByLabel('Goes to').selectOption('variants');
   for (const [name, share] of [
     ['A', '60'],
     ['B', '40'],
@@ -187,7 +187,7 @@ test('a link is made with rules in an order of one’s own and a password, and s
   await second.getByRole('combobox', { name: 'Country' }).fill('');
   await second.getByRole('button', { name: 'Device' }).click();
   await second.getByRole('checkbox', { name: 'iOS' }).check();
-  await second.getByLabel('Oldest version').fill('17.4');
+  await second.getByLabel('Oldest OS version').fill('17.4');
   await second.getByRole('button', { name: 'Weekdays and hours' }).click();
   await second.getByRole('checkbox', { name: 'Sun' }).check();
   await drawer.getByText('Password', { exact: true }).click();
@@ -199,7 +199,7 @@ test('a link is made with rules in an order of one’s own and a password, and s
   await refused.fill('https://www.example.com/de');
   await drawer.getByRole('button', { name: 'Move rule 2 up' }).click();
   await drawer.getByRole('button', { name: 'Create link' }).click();
-  await drawer.getByRole('link', { name: 'Open its page' }).click();
+  await drawer.getByRole('link', { name: 'Open link page' }).click();
   const [link] = (await person.call('GET', `/links?app_id=${app.id}`)).body.data;
   expect(link).toMatchObject({
     has_password: true,
@@ -278,8 +278,8 @@ test('the pages of an app are written in its settings, and one that is too long 
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   await page.goto(`${stage.origin}/apps/${shop.appId}`);
-  const gone = page.getByLabel('When a link has expired (HTML)');
-  await page.getByLabel('When there is no such link (HTML)').fill('<h1>Not here</h1>');
+  const gone = page.getByLabel('Page for expired links (HTML)');
+  await page.getByLabel('Page for unknown links (HTML)').fill('<h1>Not here</h1>');
   await gone.fill('x'.repeat(16_385));
   const settings = page.locator('form', { has: page.getByRole('heading', { name: 'Settings' }) });
   const save = settings.getByRole('button', { name: 'Save' });
@@ -294,7 +294,7 @@ test('the pages of an app are written in its settings, and one that is too long 
   await browser.close();
 });
 
-test('links are chosen with the keyboard, tagged, archived and deleted together, and the others stay as they are', {
+test('links are selected with the keyboard, tagged, archived and deleted together, and other links do not change', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -306,12 +306,12 @@ test('links are chosen with the keyboard, tagged, archived and deleted together,
   const totalOf = async (query: string) => (await person.call('GET', `/links?limit=1&${query}`)).body.pagination.total;
   const { page, context: browser, faults } = await stage.loggedIn(person);
   await nav(page, 'Links').click();
-  await page.getByRole('checkbox', { name: 'Choose Bulk 130', exact: true }).focus();
+  await page.getByRole('checkbox', { name: 'Select Bulk 130', exact: true }).focus();
   await page.keyboard.press('Space');
-  await page.getByText('1 chosen').waitFor();
+  await page.getByText('1 selected').waitFor();
   await page.getByRole('button', { name: 'Next page' }).click();
-  await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
-  await page.getByText('51 chosen').waitFor();
+  await page.getByRole('checkbox', { name: 'Select all links on this page' }).check();
+  await page.getByText('51 selected').waitFor();
   await page.getByRole('button', { name: 'Add tags' }).focus();
   await page.keyboard.press('Enter');
   await page.keyboard.type('spring, paid');
@@ -319,7 +319,7 @@ test('links are chosen with the keyboard, tagged, archived and deleted together,
   await page.getByText('51 links changed.').waitFor();
   expect(await totalOf('tag=paid')).toBe(51);
   await page.goto(`${stage.origin}/links?campaign=last`);
-  await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
+  await page.getByRole('checkbox', { name: 'Select all links on this page' }).check();
   await page.getByRole('button', { name: 'Archive' }).click();
   const question = page.getByRole('dialog', { name: 'Archive and turn off 3 links?' });
   await question.getByRole('button', { name: 'Cancel' }).click();
@@ -329,9 +329,9 @@ test('links are chosen with the keyboard, tagged, archived and deleted together,
   await page.getByText('3 links changed.').waitFor();
   expect([await totalOf('archived=true'), await totalOf('archived=false')]).toEqual([3, 127]);
   await page.getByRole('button', { name: 'Remove the filter Campaign' }).click();
-  await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
-  await page.getByRole('button', { name: 'Choose all 127' }).click();
-  await page.getByText('127 chosen').waitFor();
+  await page.getByRole('checkbox', { name: 'Select all links on this page' }).check();
+  await page.getByRole('button', { name: 'Select all 127' }).click();
+  await page.getByText('127 selected').waitFor();
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await page.getByText('127 links changed.').waitFor();
@@ -340,7 +340,7 @@ test('links are chosen with the keyboard, tagged, archived and deleted together,
   await browser.close();
 });
 
-test('a change of many links waits at the limit, shows how far it is, and keeps chosen what failed', {
+test('a bulk change waits at the rate limit, shows its progress, and keeps failed links selected', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -356,7 +356,7 @@ test('a change of many links waits at the limit, shows how far it is, and keeps 
   });
   await page.route('**/v1/links/bulk', async (route) => {
     sent++;
-    // The progress is on the screen only until the answer.
+    // The progress is visible only until the response.
     if (sent > 2) await isSeen;
     if (sent === 2) return route.fulfill({ status: 429, headers: { 'retry-after': '1' }, json: {} });
     return sent > 2
@@ -366,20 +366,20 @@ test('a change of many links waits at the limit, shows how far it is, and keeps 
   await nav(page, 'Links').click();
   for (const rows of ['1–50', '51–100', '101–101']) {
     await page.getByText(`${rows} of 101`).waitFor();
-    const all = page.getByRole('checkbox', { name: 'Choose all links of this page' });
-    // Until the rows arrive it is that of the page before, which is checked.
+    const all = page.getByRole('checkbox', { name: 'Select all links on this page' });
+    // Until the rows arrive, the box belongs to the previous page, where it is checked.
     await expect.poll(() => all.isChecked()).toBe(false);
     await all.check();
     if (rows !== '101–101') await page.getByRole('button', { name: 'Next page' }).click();
   }
-  await page.getByText('101 chosen').waitFor();
+  await page.getByText('101 selected').waitFor();
   await page.getByRole('button', { name: 'Archive' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
   await page.getByText('100 of 101 done').waitFor();
   release();
   await page.getByText('refused by a test').waitFor();
   await page.getByText('100 links changed.').waitFor();
-  await page.getByText('1 chosen').waitFor();
+  await page.getByText('1 selected').waitFor();
   await browser.close();
 });
 
@@ -395,7 +395,7 @@ test('a designed QR code in each format leads to the link, with a logo in its mi
   await page.getByLabel('Background').fill('#ffeedd');
   await page.getByLabel('Logo').setInputFiles({ name: 'l.svg', mimeType: 'image/svg+xml', buffer: Buffer.from(logo) });
   await page.locator('svg.qrpreview image').waitFor();
-  await page.getByLabel('Size of the PNG').selectOption('512');
+  await page.getByLabel('PNG size').selectOption('512');
   const saved = async (name: string) => {
     const waits = page.waitForEvent('download');
     await page.getByRole('button', { name, exact: true }).click();
@@ -418,7 +418,7 @@ test('a designed QR code in each format leads to the link, with a logo in its mi
 
 const qrSide = 280;
 
-/** What a camera reads in a picture, as the browser draws it: that decides also for SVG. */
+/** What a camera reads from an image as the browser renders it, including SVG. */
 async function decodedQr(page: Page, bytes: Buffer, type: string): Promise<string | undefined> {
   const grays: number[] = await page.evaluate(`(async () => {
     const image = new Image();
@@ -443,7 +443,7 @@ test('a second factor is turned on with the code of an authenticator app, anothe
   const { page, context: browser } = await stage.loggedIn(person);
   await page.goto(`${stage.origin}/account`);
   await page.getByRole('main').getByRole('button', { name: 'Log out', exact: true }).click();
-  await page.getByText('Logged out there.').waitFor();
+  await page.getByText('That login has ended.').waitFor();
   await nav(other.page, 'Links').click();
   await other.page.getByText('Your session has ended').waitFor();
   await other.context.close();
@@ -465,7 +465,7 @@ test('a second factor is turned on with the code of an authenticator app, anothe
   await browser.close();
 });
 
-test('a server key is created for chosen scopes, shown once, used and deleted, and a member sees none', {
+test('a server key is created with selected scopes, shown once, used and deleted, and a member sees no keys', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -493,7 +493,7 @@ test('a server key is created for chosen scopes, shown once, used and deleted, a
   await member.context.close();
 });
 
-test('a webhook is created for chosen facts, shows its secret once, and its messages are sent again', {
+test('a webhook is created for selected event types, shows its secret once, and its messages are sent again', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -504,8 +504,8 @@ test('a webhook is created for chosen facts, shows its secret once, and its mess
   await page.getByRole('button', { name: 'New webhook' }).click();
   await page.keyboard.type('hooks.example.com/signpost');
   await page.getByRole('checkbox', { name: 'A link is created' }).check();
-  await page.getByRole('checkbox', { name: 'Chosen events are recorded' }).check();
-  await page.getByLabel('Names of the events').fill('purchase, sign_up');
+  await page.getByRole('checkbox', { name: 'Selected events are recorded' }).check();
+  await page.getByLabel('Event names').fill('purchase, sign_up');
   await page.getByRole('button', { name: 'Create webhook' }).click();
   await page.getByText(/^whsec_/).waitFor();
   await page.getByRole('button', { name: 'Done' }).click();
@@ -537,7 +537,7 @@ test('a webhook is created for chosen facts, shows its secret once, and its mess
   await browser.close();
 });
 
-test('a postback is made from a template with macros, shown with sample values, tested, and sent again', {
+test('a postback is created from a template with macros, shown with sample values, tested, and sent again', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -553,8 +553,8 @@ test('a postback is made from a template with macros, shown with sample values, 
   await page.getByText('GET network.example/p?click=value&v=12.5').waitFor();
   await page.keyboard.type('&x={nothing}');
   await page.getByText('Not a macro: {nothing}').waitFor();
-  await page.getByRole('checkbox', { name: 'Chosen events' }).check();
-  await page.getByLabel('Names of the events').fill('purchase');
+  await page.getByRole('checkbox', { name: 'Selected events' }).check();
+  await page.getByLabel('Event names').fill('purchase');
   await page.getByLabel('Only these campaigns').fill('spring, early');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Create postback' }).click();
@@ -641,7 +641,7 @@ test('copies of Apple’s postbacks are counted and listed beside postbacks, if 
   await without.context.close();
 });
 
-/** As the process that delivers would note it. */
+/** As the webhooks process would record it. */
 async function failMessages(webhookId: string): Promise<void> {
   await stage.api.db.execute(
     `WITH failed AS (UPDATE webhook_messages SET status = 'failed', tries = 10 WHERE endpoint_id = $1 RETURNING *)
@@ -669,7 +669,7 @@ test('a disabled webhook says why, its secret is rotated, and it is edited, enab
   await nav(page, 'Integrations').click();
   await page.getByRole('cell', { name: 'disabled' }).waitFor();
   await page.getByRole('link', { name: 'hooks.example.com/a' }).click();
-  await page.getByText('Disabled because the URL answered 410 (gone). It happened 2 hours ago.').waitFor();
+  await page.getByText('Disabled because the URL answered 410 (gone). Disabled 2 hours ago.').waitFor();
   expect(await page.getByRole('button', { name: 'Send test' }).count()).toBe(0);
   await page.getByRole('button', { name: 'Enable' }).click();
   await page.getByText('enabled', { exact: true }).waitFor();
@@ -685,7 +685,7 @@ test('a disabled webhook says why, its secret is rotated, and it is edited, enab
   const shown = await page.getByText(/^whsec_/).textContent();
   expect(shown).not.toBe(secret);
   await page.getByRole('button', { name: 'Done' }).click();
-  await page.getByText(/^signs until/).waitFor();
+  await page.getByText(/^valid until/).waitFor();
   await page.getByRole('button', { name: 'Disable' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
   await page.getByText('Someone disabled this webhook.').waitFor();
@@ -697,7 +697,7 @@ test('a disabled webhook says why, its secret is rotated, and it is edited, enab
   await browser.close();
 });
 
-test('a file with columns of its own is checked row by row, imported, and taken back', {
+test('a file with custom columns is checked row by row, imported and undone', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -715,19 +715,19 @@ test('a file with columns of its own is checked row by row, imported, and taken 
     .getByLabel('File', { exact: true })
     .setInputFiles({ name: 'l.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
   await page.getByLabel('From').selectOption({ label: 'Bitly' });
-  expect(await page.getByLabel('Hosts whose codes to take over').inputValue()).toBe('bit.ly');
+  expect(await page.getByLabel('Hosts to take over').inputValue()).toBe('bit.ly');
   await page.getByLabel('From').selectOption({ label: 'Branch' });
   const key = page.getByLabel('Branch key (optional)');
   await key.fill('nonsense');
-  await page.getByRole('button', { name: 'Check the file' }).click();
+  await page.getByRole('button', { name: 'Check file' }).click();
   await expect.poll(() => key.getAttribute('aria-invalid')).toBe('true');
   await page.getByLabel('From').selectOption({ label: 'Plain CSV' });
   expect(await key.count()).toBe(0);
-  expect(await page.getByLabel('Hosts whose codes to take over').inputValue()).toBe('');
+  expect(await page.getByLabel('Hosts to take over').inputValue()).toBe('');
   await page.getByText('Columns of the file').click();
   await page.getByLabel('Code', { exact: true }).selectOption('Kürzel');
   await page.getByLabel('Destination', { exact: true }).selectOption('Wohin');
-  await page.getByRole('button', { name: 'Check the file' }).click();
+  await page.getByRole('button', { name: 'Check file' }).click();
   await page.getByRole('heading', { name: 'Plain CSV' }).waitFor();
   const state = (text: string) =>
     expect
@@ -736,7 +736,7 @@ test('a file with columns of its own is checked row by row, imported, and taken 
         return await page.getByText(text, { exact: true }).count();
       })
       .toBeGreaterThan(0);
-  await state('waits for you');
+  await state('ready to import');
   const shown = (name: string) => page.getByLabel(name, { exact: true }).textContent();
   expect([await shown('New'), await shown('Conflict'), await shown('Not supported')]).toEqual(['2', '1', '1']);
   await page.getByLabel('Outcome').selectOption({ label: 'Not supported' });
@@ -749,9 +749,9 @@ test('a file with columns of its own is checked row by row, imported, and taken 
   const codes = async () =>
     (await person.call('GET', '/links')).body.data.map((link: { short_code: string }) => link.short_code);
   expect((await codes()).sort()).toEqual(['spring', 'summer', 'taken']);
-  await page.getByRole('button', { name: 'Take back' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Take back' }).click();
-  await state('taken back');
+  await page.getByRole('button', { name: 'Undo import' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Undo import' }).click();
+  await state('undone');
   expect(await codes()).toEqual(['taken']);
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
@@ -760,7 +760,7 @@ test('a file with columns of its own is checked row by row, imported, and taken 
   await browser.close();
 });
 
-test('a link’s page shows owners what was changed, and lists of links, apps, members and matches are saved as files', {
+test('a link’s page shows owners its changes, and lists of links, apps, members and matches are exported as files', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -771,7 +771,7 @@ test('a link’s page shows owners what was changed, and lists of links, apps, m
   await page.goto(`${stage.origin}/links/${id}`);
   const history = page.getByRole('region', { name: 'History' });
   await expect.poll(() => history.getByRole('row').count()).toBe(4);
-  expect(await history.getByRole('row').nth(1).textContent()).toMatch(/changed with othersidsadd_tags$/);
+  expect(await history.getByRole('row').nth(1).textContent()).toMatch(/changed in bulkidsadd_tags$/);
   expect(await history.getByRole('row').nth(2).textContent()).toMatch(/changedTitleCampaign$/);
   expect(await history.getByRole('row').nth(3).textContent()).toMatch(/created/);
   await page.getByRole('button', { name: 'Archive' }).click();
@@ -897,7 +897,7 @@ test('figures of a link are shared by a secret address with a password, and a re
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   await page.goto(`${stage.origin}/links/${shop.linkIds[0]}`);
   await page.getByRole('button', { name: 'Share' }).click();
-  const drawer = page.getByRole('dialog', { name: 'Share figures' });
+  const drawer = page.getByRole('dialog', { name: 'Share statistics' });
   await drawer.getByLabel('Name').fill('For Paul');
   await drawer.getByLabel('Password').fill('open sesame');
   await drawer.getByRole('button', { name: 'Create page' }).click();
@@ -921,13 +921,13 @@ test('figures of a link are shared by a secret address with a password, and a re
   await drawer.getByRole('button', { name: 'Revoke For Paul' }).click();
   await page.getByText('The page was revoked.').waitFor();
   await visitor.page.reload();
-  await visitor.page.getByRole('heading', { name: 'There is no such page' }).waitFor();
+  await visitor.page.getByRole('heading', { name: 'Page not found' }).waitFor();
   expect([...faults, ...visitor.faults]).toEqual([]);
   await browser.close();
   await visitor.context.close();
 });
 
-test('the page about trust shows the audits and each refused record of one’s own', {
+test('the trust page shows the audits and the organization’s own rejected records', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -937,15 +937,15 @@ test('the page about trust shows the audits and each refused record of one’s o
   const { page, context: browser } = await stage.loggedIn(owner);
   await nav(page, 'Trust').click();
   await expect.poll(() => page.getByLabel('Lost', { exact: true }).textContent()).toBe('0');
-  await expect.poll(() => page.getByLabel('Refused', { exact: true }).textContent()).toBe('1');
+  await expect.poll(() => page.getByLabel('Rejected', { exact: true }).textContent()).toBe('1');
   await page.getByText('bad_field').waitFor();
-  await page.getByRole('row', { name: /^Log before the database as it should be .*% full/ }).waitFor();
+  await page.getByRole('row', { name: /^Log before the database OK .*% full/ }).waitFor();
   await page.getByRole('row', { name: /^Storing in the database unknown/ }).waitFor();
   expect(await page.locator('.days li.bad').count()).toBe(1);
   await browser.close();
 });
 
-test('the overview asks the API three times, each further list once, and saves a list as a file', async (context) => {
+test('the overview sends three API requests and one more for each further list, and exports a list as a file', async (context) => {
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   const asked: string[] = [];
@@ -973,7 +973,7 @@ test('the overview asks the API three times, each further list once, and saves a
   await browser.close();
 });
 
-test('records are on the screen as they arrive, and a row opens all that belongs to it', async (context) => {
+test('records are shown as they arrive, and a row opens its related records', async (context) => {
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   await page.goto(`${stage.origin}/debugger`);
@@ -994,14 +994,14 @@ test('records are on the screen as they arrive, and a row opens all that belongs
   await stage.log.write('match', matchJson(plainMatch(place, { ...matched, device_id: 'my-phone', time: Date.now() })));
   await stage.log.write('event', eventOf({ organization_id, app_id }, 'my-phone'));
   await tail.getByRole('button', { name: /^opened/ }).click();
-  const story = page.getByRole('dialog', { name: 'This record and what belongs to it' });
+  const story = page.getByRole('dialog', { name: 'This record and related records' });
   await story.waitFor();
   expect(await story.locator('.tag').allTextContents()).toEqual(['Click', 'Match', 'Event']);
   await page.keyboard.press('Escape');
   expect(await tail.getByRole('row').count()).toBe(5);
   await page.getByRole('button', { name: 'Click', exact: true }).click();
   await expect.poll(() => tail.getByRole('row').count()).toBe(3);
-  await page.getByLabel('Short code, link id or device').fill('my-phone');
+  await page.getByLabel('Short code, link ID or device').fill('my-phone');
   await page.keyboard.press('Enter');
   await page.getByText('Waiting for records').waitFor();
   await page.getByText('live', { exact: true }).waitFor();
@@ -1013,14 +1013,14 @@ test('records are on the screen as they arrive, and a row opens all that belongs
   await tail.getByRole('button', { name: /my-phone/ }).waitFor();
   expect(await tail.getByRole('row').count()).toBe(2);
   const { short_code, id } = (await owner.call('GET', `/links/${shop.linkIds[0]}`)).body;
-  await page.getByLabel('Short code, link id or device').fill(short_code);
+  await page.getByLabel('Short code, link ID or device').fill(short_code);
   await page.keyboard.press('Enter');
   await expect.poll(() => page.url()).toContain(`device=${id}`);
   expect(faults).toEqual([]);
   await browser.close();
 });
 
-test('a link’s page says where five kinds of devices get, and the funnel begins with the clicks of the overview', {
+test('a link’s page says where five kinds of devices are sent, and the funnel starts with the clicks of the overview', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);
@@ -1053,7 +1053,7 @@ test('a link’s page says where five kinds of devices get, and the funnel begin
   await browser.close();
 });
 
-test('a click on a country filters everything, is in the address, and Escape removes it', async (context) => {
+test('a click on a country filters everything and is stored in the URL, and Escape removes it', async (context) => {
   inBrowser(context);
   const { page, context: browser } = await stage.loggedIn(owner);
   const clicks = page.getByLabel('Clicks', { exact: true });
@@ -1076,7 +1076,7 @@ test('a click on a country filters everything, is in the address, and Escape rem
   await browser.close();
 });
 
-test('every screen passes the rules of axe, in light and in dark, and reports no fault', {
+test('every screen passes the axe rules in light and dark mode, and logs no error', {
   tags: ['slow'],
   timeout: 300_000,
 }, async (context) => {
@@ -1108,7 +1108,7 @@ const allRules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-
 /** The only ones that depend on the colors. */
 const colorRules = ['color-contrast'];
 
-/** In an isolated world, which the page's policy does not cover. */
+/** In an isolated world, to which the page's policy does not apply. */
 async function violations(page: Page, axe: string, rules: readonly string[]): Promise<string[]> {
   const session = await page.context().newCDPSession(page);
   const { frameTree } = await session.send('Page.getFrameTree');
@@ -1131,10 +1131,10 @@ test('two tabs share a session; when it ends, both ask for the login, and one lo
   await other.goto(`${stage.origin}/links?search=sale`);
   await other.getByText('Spring sale').waitFor();
   await stage.api.db.execute('DELETE FROM browser_sessions WHERE user_id = $1', [person.user_id]);
-  // The first tab may notice before, and tells this one.
+  // The first tab may notice earlier, and notifies this one.
   await other
-    .getByLabel('Order')
-    .selectOption({ label: 'Most used first' }, { timeout: 5_000 })
+    .getByLabel('Sort by')
+    .selectOption({ label: 'Most clicks first' }, { timeout: 5_000 })
     .catch(() => undefined);
   await other.getByText('Your session has ended').waitFor();
   await logIn(other, person.email);
@@ -1175,7 +1175,7 @@ test('a browser in German gets German texts, numbers and dates', { tags: ['slow'
   await browser.close();
 });
 
-test('a viewer sees everything and no control that writes', { tags: ['slow'] }, async (context) => {
+test('a viewer sees everything except controls that write', { tags: ['slow'] }, async (context) => {
   inBrowser(context);
   const viewer = await stage.person('viewer', owner.organization_id);
   const { page, context: browser } = await stage.loggedIn(viewer);
@@ -1207,7 +1207,7 @@ test('a viewer sees everything and no control that writes', { tags: ['slow'] }, 
   await browser.close();
 });
 
-test('while the API is slow the page says so, and when it fails it shows the request and offers to try again', {
+test('while the API is slow the page says so, and when it fails the page shows the request id and offers a retry', {
   tags: ['slow'],
 }, async (context) => {
   inBrowser(context);

@@ -1,4 +1,4 @@
-/** Dependencies of the API's handlers. Created once, in main.ts; an entity uses the parts it needs. */
+/** Dependencies of the API's handlers. Created once, in main.ts; each entity uses the parts that it needs. */
 import type { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Encryption } from '#common/encryption.ts';
@@ -15,7 +15,7 @@ import type { AssociationChecks } from './apps/association-checks.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
 import type { LiveFeed } from './live/live-feed.ts';
-import type { MailParts } from './owed-mail.ts';
+import type { MailParts } from './mail-outbox.ts';
 import type { SharedPageVisits } from './shared-pages/visits.ts';
 import type { UrlRule } from './webhooks/url-rule.ts';
 
@@ -25,7 +25,7 @@ export interface RankedLink {
   readonly clicks: number;
 }
 
-/** The number of links that are ranked; the others are listed like links without clicks. */
+/** Maximum number of links that are ranked; the others are listed like links without clicks. */
 export const RANKED_LINKS_MAX = 10_000;
 
 /** Figures that a list of links can contain. */
@@ -56,41 +56,43 @@ export interface ApiDeps {
   readonly analytics: AnalyticsParts;
   readonly apiKeys: ApiKeys;
   readonly appSnapshots: AppSnapshots;
-  /** Announces new links to the redirectors; false if that failed, and they notice within seconds. */
+  /** Announces new links to the redirectors; false if that failed, in which case they notice within seconds. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
   /** Announces every committed change to the redirectors; false if that failed and will be retried. */
   readonly deliverChanges: () => Promise<boolean>;
   /**
-   * Links of these organizations (of one app, if given) by clicks, most first, at most RANKED_LINKS_MAX. The clicks are
-   * in another store, of which the links' own folder is unaware.
+   * Links of these organizations (of one app, if given) by clicks, most first, at most RANKED_LINKS_MAX. Passed in,
+   * because clicks are in ClickHouse, which the links folder does not access.
    */
   readonly rankByClicks: (organizationIds: readonly string[], appId: string | null) => Promise<readonly RankedLink[]>;
-  /** Figures of these links by their id, for the same reason. */
+  /** Figures of these links by id; passed in for the same reason. */
   readonly countLinks: (
     scope: TenantScope,
     links: readonly { readonly id: string }[],
     figures: readonly LinkFigure[],
   ) => Promise<ReadonlyMap<string, LinkCounts> | Rejection>;
-  /** Clicks of people on the links of an app by the beginning of their day (epoch ms, UTC), for the same reason. */
+  /**
+   * Clicks of people on the links of an app by the start of their day (epoch ms, UTC); passed in for the same reason.
+   */
   readonly clicksOfApp: (
     app: { readonly id: string; readonly organization_id: string },
     daysMs: readonly number[],
   ) => Promise<ReadonlyMap<number, number> | Rejection>;
   readonly live: LiveFeed;
-  /** `rightsOf` the caller of a request that is still being answered; null once it would be rejected. */
+  /** The current rights of the caller of a long-running request; null once the request would be rejected. */
   readonly rightsNow: (route: GuardedRoute, header: (name: string) => string) => Promise<string | null>;
-  /** Has this process look for imports to work on. */
+  /** Makes this process look for imports to work on. */
   readonly wakeImports: () => void;
-  /** For keys of other services with which imports read. */
+  /** Encrypts API keys of other services that imports use. */
   readonly importKeys: Encryption;
   readonly mail: MailParts;
   readonly hosts: HostRules;
   readonly associationChecks: Pick<AssociationChecks, 'check'>;
   readonly shortUrl: ShortUrl;
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly dashboardUrl: string;
   readonly sharedPages: SharedPageVisits;
-  /** Figures of a shared page; null if its link was deleted. They are read from another store. */
+  /** Figures of a shared page; null if its link was deleted. Passed in, because they are in ClickHouse. */
   readonly sharedFigures: (subject: SharedSubject, period: SharedPeriod) => Promise<object | null | Rejection>;
   readonly webhooks: { readonly refuseUrl: UrlRule; readonly encryption: Encryption };
 }

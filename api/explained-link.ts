@@ -1,4 +1,4 @@
-/** Reads a link and its app as the redirector sees them, from Postgres: what its caches have within a second. */
+/** Reads a link and its app from Postgres, in the form that the redirector's caches will have within a second. */
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { type ClickLimit, clickLimitOf, clickSharesOf, type LinkRow } from '#common/links/link.ts';
 import {

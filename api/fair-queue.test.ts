@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { FairQueue } from './fair-queue.ts';
 
-/** Work that ends when the test ends it. */
+/** Work that ends when the test says so. */
 function work(log: string[], name: string) {
   let end: (() => void) | undefined;
   const ended = new Promise<void>((resolve) => {
@@ -19,7 +19,7 @@ function work(log: string[], name: string) {
 
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-test('a caller with many jobs waits for itself, and others get their turn immediately', async () => {
+test('a caller with many jobs delays only itself, and others get their turn immediately', async () => {
   const queue = new FairQueue({ runningMax: 3, perKeyMax: 2, waitingMax: 10, keysMax: 10 });
   const log: string[] = [];
   const a = Array.from({ length: 6 }, (_, at) => work(log, `a${at}`));
@@ -30,7 +30,7 @@ test('a caller with many jobs waits for itself, and others get their turn immedi
   expect(log).toEqual(['a0', 'a1', 'b']);
   a[0]?.end();
   await settle();
-  // A waiting key that has had no turn is served before the next job of a.
+  // A waiting key that has not had a turn is served before the next job of `a`.
   expect(log.slice(3)).toEqual(['a2']);
   b.end();
   await settle();

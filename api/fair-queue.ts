@@ -16,7 +16,7 @@ interface Lane {
   readonly waiting: (() => void)[];
 }
 
-/** Held until it is left; leaving it again changes nothing. */
+/** A slot in the queue, held until it is released. Releasing it again has no effect. */
 export interface Place {
   leave(): void;
 }

@@ -45,7 +45,7 @@ const values = fc.oneof(
   fc.array(texts, { maxLength: 3 }),
 );
 
-/** Bodies with the schema's own fields, some valid, most invalid, and with unknown fields. */
+/** Bodies with fields of the schema, some valid, most invalid, and with unknown fields. */
 function bodies(properties: object, valid: Record<string, unknown>) {
   const names = [...Object.keys(properties), '__proto__', 'constructor', 'zzz'];
   return fc
@@ -85,7 +85,7 @@ testCostlyCases(sizes, writes.length, title, async ({ method, path, properties, 
   );
 });
 
-test('a list with any query is answered or refused, and never fails', async () => {
+test('a list with any query is served or rejected, and never fails', async () => {
   const names = ['limit', 'offset', 'app_id', 'campaign', 'tag', 'search', 'archived', 'created_after', 'sort', 'zzz'];
   await fc.assert(
     fc.asyncProperty(fc.dictionary(fc.constantFrom(...names), texts, { maxKeys: 3 }), async (query) => {

@@ -31,7 +31,7 @@ let owner: string;
 
 beforeAll(async () => {
   [database, redis] = await Promise.all([postgresForTest(), redisForTest()]);
-  // The limits of the interface, unchanged.
+  // The default limits.
   origin = await startTestOrigin(database.url, redis.url, { RATE_LIMIT_AUTH: '', RATE_LIMIT_GENERAL: '' });
   owner = await origin.addUser('owner@example.com', 'correct horse battery staple');
 });
@@ -81,13 +81,13 @@ test('the headers count down to the limit and give one end of the window; a 429 
   expect(retryAfter).toBeLessThanOrEqual(60);
 });
 
-test('all of one IPv6 /64 is one address, the next /64 is another', async () => {
+test('one IPv6 /64 counts as one address, the next /64 as another', async () => {
   for (let host = 1; host <= 5; host++) expect((await wrongLogin(`2001:db8:0:1::${host}`)).status).toBe(401);
   expect((await wrongLogin('2001:db8:0:1:ffff::1')).status).toBe(429);
   expect((await wrongLogin('2001:db8:0:2::1')).status).toBe(401);
 });
 
-test('a /56 has four times the logins of a /64 and a /48 sixteen times, however they are split', async () => {
+test('a /56 has four times the logins of a /64 and a /48 sixteen times, however they are distributed', async () => {
   // A logout without a token costs no password check.
   const request = (ip: string) => origin.send('/auth/logout', { body: {}, ip });
   let passed = 0;
@@ -101,12 +101,12 @@ test('a /56 has four times the logins of a /64 and a /48 sixteen times, however 
   expect((await request('2001:db8:fe::1')).status).toBe(400);
 });
 
-test('requests refused to one /64 cost its neighbours nothing', async () => {
+test('rejected requests of one /64 do not count against its neighbors', async () => {
   for (let n = 0; n < 100; n++) await origin.send('/auth/logout', { body: {}, ip: '2001:db8:aa:1::1' });
   expect((await wrongLogin('2001:db8:aa:2::1')).status).toBe(401);
 });
 
-test('every authentication endpoint is charged to one class, all others to another', async () => {
+test('all authentication endpoints share one rate-limit class, all others another', async () => {
   const ip = '203.0.113.3';
   await origin.send('/auth/login', { body: {}, ip });
   await origin.send('/auth/refresh', { body: {}, ip });
@@ -122,7 +122,7 @@ test('every authentication endpoint is charged to one class, all others to anoth
   ]);
 });
 
-test('an unknown address below /auth is charged to the authentication class', async () => {
+test('an unknown path below /auth counts in the authentication class', async () => {
   const ip = '203.0.113.6';
   for (const path of ['/auth/login', '/auth/nope', '/auth/oauth/google/start']) {
     const answer = await origin.send(path, { ip });
@@ -134,7 +134,7 @@ test('an unknown address below /auth is charged to the authentication class', as
   expect((await wrongLogin(ip)).status).toBe(429);
 });
 
-test('users behind one address have a limit each, which counts their requests from every address', async () => {
+test('each user behind one address has their own limit, which counts requests from every address', async () => {
   const [one, other] = [origin.tokens.issue(await freshUser()), origin.tokens.issue(await freshUser())];
   const statuses = async (token: string, ip: (at: number) => string) =>
     (await Promise.all(Array.from({ length: 100 }, (_, at) => origin.send('/me', { ip: ip(at), token })))).map(
@@ -145,12 +145,12 @@ test('users behind one address have a limit each, which counts their requests fr
   const before = origin.queries();
   expect(new Set(await statuses(one, (at) => `203.0.113.${21 + at}`))).toEqual(new Set([429]));
   expect(origin.queries() - before).toBe(0);
-  // The address itself has used nothing.
+  // The address itself has used none of its limit.
   const anonymous = await origin.send('/me', { ip: '203.0.113.20' });
   expect([anonymous.status, anonymous.headers.get('x-ratelimit-limit')]).toEqual([401, '100']);
 });
 
-test('an unknown address is charged too, and a refused request costs no query in Postgres', async () => {
+test('an unknown path counts too, and a rejected request needs no query in Postgres', async () => {
   const ip = '203.0.113.4';
   const before = origin.queries();
   for (let request = 0; request < 100; request++) expect((await origin.send('/nothing', { ip })).status).toBe(404);
@@ -160,7 +160,7 @@ test('an unknown address is charged too, and a refused request costs no query in
   const other = '203.0.113.5';
   expect((await origin.send('/me', { ip: other })).status).toBe(401);
   expect((await origin.send('/me', { ip: other, token: 'garbage' })).status).toBe(401);
-  // Text that can't be a key is an invalid one; one that can be is in the wrong place.
+  // Malformed text is an invalid key; a well-formed key is in the wrong place.
   expect((await origin.send('/me', { ip: other, token: 'lk_junk' })).status).toBe(401);
   expect((await origin.send('/me', { ip: other, headers: { 'X-API-Key': 'x' } })).status).toBe(401);
   expect((await origin.send('/me', { ip: other, token: newApiKey() })).status).toBe(403);
@@ -168,7 +168,7 @@ test('an unknown address is charged too, and a refused request costs no query in
   expect(origin.queries() - before).toBe(0);
 });
 
-test('without Redis, logins get a 500 with a time to retry, the rest is answered; both recover', async () => {
+test('without Redis, logins get a 500 with Retry-After and other requests are served; both recover', async () => {
   const own = await redisForTest();
   const fragile = await startTestOrigin(database.url, own.url);
   try {
@@ -203,7 +203,7 @@ test('without Postgres a login is a 500 with Retry-After', async () => {
   }
 });
 
-/** The guard alone, with its own parts. */
+/** The guard alone, with its own dependencies. */
 async function guardOn(db: Postgres) {
   const client = new Redis({ url: redis.url, name: 'guard-test', onError: () => undefined });
   await client.connect();
@@ -233,7 +233,7 @@ const incoming = (ip: string, token?: string): Incoming => ({
   readBody: () => Promise.resolve(emptyBody),
 });
 
-test('link creation is charged to the user wherever the requests come from, and without a user to the address', async () => {
+test('link creation counts per user wherever the requests come from, and per address without a user', async () => {
   const { guard, tokens, close } = await guardOn(origin.db);
   try {
     const token = tokens.issue(owner);
@@ -267,7 +267,7 @@ const readLinks: GuardedRoute = {
   limit: 'general',
 };
 
-test('any request with a server key is charged to the key, also from an address that has none left, and a deleted key is a 401', async () => {
+test('requests with a server key count against the key, even if their address has no requests left, and a deleted key gets a 401', async () => {
   const { guard, close } = await guardOn(origin.db);
   try {
     const [key, organization, id] = [newKey('sk_'), newId('org', Date.now()), newId('key', Date.now())];
@@ -293,7 +293,7 @@ test('any request with a server key is charged to the key, also from an address 
   }
 });
 
-test('link creation with a server key is charged to the key, and with an unknown one to the address, at no query once it has none left', async () => {
+test('link creation with a server key counts against the key; with an unknown key it counts against the address, without a query once the address has no requests left', async () => {
   const { guard, close } = await guardOn(origin.db);
   try {
     const [key, organization] = [newKey('sk_'), newId('org', Date.now())];
@@ -322,7 +322,7 @@ test('link creation with a server key is charged to the key, and with an unknown
   }
 });
 
-test('a token of a missing user is a 401; without Postgres it is a 500 with Retry-After', async () => {
+test('a token of a missing user gets a 401; without Postgres it is a 500 with Retry-After', async () => {
   const server = await ownPostgresForTest();
   const db = new Postgres({ url: server.url, name: 'guard-test', onError: () => undefined });
   const { guard, tokens, close } = await guardOn(origin.db);
@@ -345,7 +345,7 @@ test('a token of a missing user is a 401; without Postgres it is a 500 with Retr
   }
 });
 
-test('an IPv4 address is counted by itself and an IPv6 address by its /64', () => {
+test('an IPv4 address is counted individually and an IPv6 address by its /64', () => {
   expect(limitAddress('203.0.113.9')).toBe('203.0.113.9');
   expect(limitAddress('2001:db8::1')).toBe('2001:db8:0:0::/64');
   expect(limitAddress('2001:db8::1')).toBe(limitAddress('2001:db8::ffff:1'));

@@ -1,7 +1,7 @@
 /**
- * Authenticates callers and applies rate limits, before a body is read. Ordered by cost: checks on the headers, the
- * signature of the token or cookie, the limit of the user or else of the address, and only then Postgres. A rejected
- * request costs no query. A cookie counts only on requests of this origin's own pages.
+ * Authenticates callers and applies rate limits, before a body is read. Ordered by cost: checks of the headers, the
+ * signature of the token or cookie, the limit of the user or otherwise of the address, and only then Postgres. A
+ * rejected request needs no query. A cookie is accepted only on requests from this origin's own pages.
  */
 import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
 import { isApiKey, isKey } from '#common/api-key.ts';
@@ -38,8 +38,8 @@ interface KeyClaim {
 }
 
 /**
- * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route. A request is charged
- * to its user or server key, wherever it comes from, and only without one to its address.
+ * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route. A request counts
+ * against the limit of its user or server key, wherever it comes from, and against its address only if it has neither.
  */
 export function apiGuard(parts: GuardParts): Guard {
   const keys = new ServerKeys(parts.db, parts.clock);
@@ -68,7 +68,7 @@ export function apiGuard(parts: GuardParts): Guard {
   };
 }
 
-/** Authenticates a request again while it is being answered, without charging it. Null if it would be rejected now. */
+/** Authenticates a long-running request again, without counting it. Null if it would now be rejected. */
 export function rightsNow(
   parts: GuardParts,
 ): (route: GuardedRoute, header: Incoming['header']) => Promise<string | null> {
@@ -110,7 +110,7 @@ function identify(
   }
 }
 
-/** Decided without a query: a key is accepted nowhere but on endpoints with a scope. */
+/** Decided without a query: keys are accepted only on endpoints with a scope. */
 function claimOf(route: GuardedRoute, server_key: string): KeyClaim | Rejection {
   if (route.scope) return { server_key };
   return forbidden('A server key cannot be used on this endpoint.', 'server_key_not_accepted');
@@ -121,8 +121,8 @@ function isKeyClaim(claims: Claims | KeyClaim | null | Rejection): claims is Key
 }
 
 /**
- * Charged to the key; to the address if there is no such key, which costs no query once the address has no requests
- * left. A key that this process found before is charged before it is looked up again.
+ * Counted against the key, or against the address if there is no such key; then no query is needed once the address has
+ * no requests left. A key that this process has found before is counted before it is looked up again.
  */
 async function passedWithKey(
   { limiter }: GuardParts,
@@ -158,7 +158,7 @@ async function keyCaller(
     const { id, organization_id, scopes, app_ids } = key;
     if (!allows(scopes, scope))
       return { rejection: forbidden(`This server key lacks the scope ${scope}.`, 'scope_missing') };
-    // An app's API key is shown to members, so a key that may only read is a viewer.
+    // Members can see an app's API key, so a read-only server key counts as a viewer.
     const isWriter =
       scope.endsWith(':write') || ['webhooks', 'import'].includes(scope) || scopes.includes('apps:write');
     const memberships = [{ organization_id, role: isWriter ? 'member' : 'viewer' } as const];
@@ -200,8 +200,8 @@ async function passed(
 }
 
 /**
- * Queried on every request, so that the end of an account, a membership or a login takes effect with the next one. Null
- * if the user is deleted or disabled, the token is older than what the account still accepts, or the session has ended.
+ * Queried on every request, so that the end of an account, a membership or a login takes effect at the next request.
+ * Null if the user is deleted or disabled, the token is too old for the account, or the session has ended.
  */
 async function membershipsOf(parts: GuardParts, claims: Claims): Promise<Found | null> {
   const isSession = 'hash' in claims;
@@ -222,7 +222,7 @@ async function membershipsOf(parts: GuardParts, claims: Claims): Promise<Found |
   if (!first) return null;
   const all = rows.filter((row): row is FoundRow & KnownMembership => row.organization_id !== null);
   if (!isSession || !first.id || !first.created_at || !first.expires_at) return { known: all };
-  // Someone who has left the organization is no longer limited to it.
+  // A user who has left the organization is no longer limited to it.
   const chosen = all.filter(({ organization_id }) => organization_id === first.chosen);
   const organization_id = chosen[0]?.organization_id ?? null;
   const known = organization_id === null ? all : chosen;
@@ -256,7 +256,7 @@ function isViewerOnly(memberships: readonly Membership[]): boolean {
   return memberships.length > 0 && memberships.every(({ role }) => role === 'viewer');
 }
 
-/** Text in place of a key that is not well-formed, by its checksum, does not count as a credential. */
+/** Text that is not a well-formed key, judged by its checksum, does not count as a credential. */
 function credentialOf(incoming: Pick<Incoming, 'header'>, route: GuardedRoute | null): Credential {
   const key = incoming.header('x-api-key');
   if (key !== '') return { kind: isApiKey(key) ? 'api_key' : 'nothing' };

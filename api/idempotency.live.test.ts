@@ -31,7 +31,7 @@ async function post(key: string, path: string, body: object, token = owner.token
 
 const total = async (tag: string) => (await owner.call('GET', `/links?tag=${tag}&limit=1`)).body.pagination.total;
 
-test('two hundred requests with one key at once make one link and get one answer', async () => {
+test('two hundred concurrent requests with one key create one link and get the same response', async () => {
   const body = { app_id: appId, path: '/once', tags: ['once'] };
   const replies = await Promise.all(Array.from({ length: 200 }, () => post('at-once', '/links', body)));
   expect(new Set(replies.map(({ status, body }) => `${status} ${JSON.stringify(body)}`)).size).toBe(1);
@@ -40,7 +40,7 @@ test('two hundred requests with one key at once make one link and get one answer
   expect(await total('once')).toBe(1);
 });
 
-test('a key that was used for another body, or another endpoint, is a 400 that names it', async () => {
+test('a key that was used for another body or endpoint gets a 400 that names the header', async () => {
   const body = { app_id: appId, path: '/a', tags: ['other'] };
   expect((await post('used', '/links', body)).status).toBe(201);
   for (const [path, other] of [
@@ -54,7 +54,7 @@ test('a key that was used for another body, or another endpoint, is a 400 that n
   expect(await total('other')).toBe(1);
 });
 
-test('a refusal is repeated, a request that is not valid uses no key, and each caller has their own keys', async () => {
+test('a rejection is repeated, an invalid request does not use up its key, and each caller has their own keys', async () => {
   const taken = { app_id: appId, path: '/x', short_code: 'only-one' };
   await owner.call('POST', '/links', taken);
   const refused = await post('refused', '/links', taken);
@@ -73,7 +73,7 @@ test.each(['', ' ', 'x'.repeat(256), 'two words'])('the key %j is no key or a 40
   else expect([status, body.error.details.field]).toEqual([400, 'idempotency-key']);
 });
 
-test('an answer that contains a secret is repeated, and stored encrypted', async () => {
+test('a response that contains a secret is repeated, and stored encrypted', async () => {
   const first = await post('secret', '/apps', { name: 'Secret' });
   expect(first.body.api_key).toMatch(/^lk_/);
   expect((await post('secret', '/apps', { name: 'Secret' })).body).toEqual(first.body);
@@ -82,7 +82,7 @@ test('an answer that contains a secret is repeated, and stored encrypted', async
   expect(JSON.stringify(rows)).not.toContain(Buffer.from(first.body.api_key).toString('base64').slice(4, 40));
 });
 
-test('a key whose request died may be used again after a minute, and one that was answered after a day', async () => {
+test('a key can be used again a minute after its request died, or a day after it was answered', async () => {
   const body = { app_id: appId, path: '/l', tags: ['later'] };
   expect((await post('died', '/links', body)).status).toBe(201);
   await api.db.execute("UPDATE idempotency_keys SET answer = NULL WHERE key = 'died'");

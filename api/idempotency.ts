@@ -1,6 +1,6 @@
 /**
- * Idempotency-Key: the same request with the same key gets the answer of the first one for 24 hours, also while the
- * first one is still being processed. Another request with the same key is a 400.
+ * Idempotency-Key: for 24 hours, repeating a request with the same key returns the first response, even while the first
+ * request is still being processed. A different request with the same key gets a 400.
  *
  *   (absent) ──begin──▶ running ──answered──▶ kept ──24 h──▶ (absent)
  *                          └──failed, or its process died a minute ago──▶ (absent)
@@ -19,12 +19,12 @@ import type { Postgres } from '#common/stores/postgres.ts';
 const KEY_CHARACTERS_MAX = 255;
 const keyShape = /^[\x21-\x7e]+$/;
 const KEPT_MS = DAY_MS;
-/** Longer than any request takes. */
+/** Longer than any request can take. */
 const LOCK_MS = MINUTE_MS;
-/** How long a repeated request waits for the first one. */
+/** How long a repeated request waits for the first one to finish. */
 const PATIENCE_MS = 10_000;
 const LOOK_MS = 50;
-/** Expired rows that one request deletes: more than it adds. */
+/** Expired rows that one request deletes; more than it adds, so that the table stays bounded. */
 const PURGED_MAX = 20;
 const FIELD = 'idempotency-key';
 
@@ -63,7 +63,7 @@ export class Idempotency {
     this.#clock = clock;
   }
 
-  /** Runs the handler, or answers what it answered before. A caller without an identity has no keys. */
+  /** Runs the handler, or returns its stored response. Callers without an identity cannot use keys. */
   readonly once: Once = async (name, { caller, params, query, rawBody, header }, handle) => {
     const key = header(FIELD);
     const who = identityOf(caller);
@@ -79,7 +79,7 @@ export class Idempotency {
     return isOurs === true ? this.#run(who, key, handle) : isOurs;
   };
 
-  /** True if the request has to be processed now, else its answer. */
+  /** True if the request has to be processed now, otherwise its stored response. */
   async #begin(who: string, key: string, fingerprint: Buffer): Promise<true | Answer | Rejection> {
     for (let waitedMs = 0; waitedMs <= PATIENCE_MS; waitedMs += LOOK_MS) {
       const nowMs = this.#clock();
@@ -107,7 +107,7 @@ export class Idempotency {
     return { status, body, headers: { ...headers, 'Idempotent-Replayed': 'true' } };
   }
 
-  /** A request that failed may be sent again; any other answer is kept, a refusal too. */
+  /** A failed request may be retried; any other response is stored, including a rejection. */
   async #run(who: string, key: string, handle: Parameters<Once>[2]): Promise<Answer | Rejection> {
     let answer: Answer | Rejection | undefined;
     try {
@@ -139,7 +139,7 @@ function contextOf(who: string, key: string): string {
   return `idempotency:${who}:${key}`;
 }
 
-/** Null for an answer that is not kept: a failure, or not JSON. */
+/** Null for a response that is not stored: a failure, or not JSON. */
 function keptOf(answer: Answer | Rejection): Kept | null {
   if (answer instanceof Rejection) {
     const status = statusOf[answer.code];

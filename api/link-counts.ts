@@ -1,4 +1,4 @@
-/** Figures of the links of one page, of their whole history. */
+/** All-time counts for the links of one page. */
 import { type RankedRow, ranking } from '#clickhouse/queries/ranking.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { Rejection } from '#common/http/rejection.ts';

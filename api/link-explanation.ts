@@ -1,6 +1,6 @@
 /**
- * Why a link leads a visitor where it does. The decision is the redirector's own (common/redirect); here it is put into
- * words, with what the association files say and what a match would need.
+ * Explains why a link leads a visitor where it does. The redirector's own code makes the decision (common/redirect);
+ * this file describes it in words, with the content of the association files and what a match would need.
  */
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import type { ClickLimit } from '#common/links/link.ts';
@@ -12,13 +12,13 @@ import type { RuleCondition } from '#common/redirect/compiled-rules.ts';
 import type { RedirectRule } from '#common/redirect/plan.ts';
 import { imaginedAnswer, refusalAnswer, type VisitAnswer } from '#common/redirect/visit-answer.ts';
 
-/** What the explanation is about. */
+/** The subject of the explanation. */
 export interface ExplainedLink {
   readonly app: LinkedApp;
   readonly link: LinkSnapshot;
   readonly clickLimit: ClickLimit | null;
   readonly settings: Pick<AppSettings, 'attribution_window_hours' | 'probabilistic_window_hours' | 'min_confidence'>;
-  /** Whether the app's host is proven, so that redirectors serve it. */
+  /** Whether the app's host is verified, so that redirectors serve it. */
   readonly isHostVerified: boolean;
 }
 
@@ -37,7 +37,7 @@ export interface ExplainedVisit {
 
 /** As browsers send it. */
 const browserAccept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
-/** In place of the id that a real click gets. */
+/** Stands for the id of a real click. */
 export const PLACEHOLDER_CLICK_ID = `clk_${'0'.repeat(26)}`;
 
 export type ExplainedRule = RedirectRule | 'host_not_verified';
@@ -45,7 +45,7 @@ export type ExplainedRule = RedirectRule | 'host_not_verified';
 export interface AssociationExplanation {
   readonly file: string | null;
   readonly status: number | null;
-  /** The phone opens the app instead of the link, where the app is installed and supports it. */
+  /** Whether the phone opens the app instead of the link, if the app is installed and supports it. */
   readonly opens_app: boolean;
 }
 
@@ -139,12 +139,12 @@ function associationOf(app: LinkedApp, platform: Answer['device']['platform'], p
   return {
     file: isIos ? '/.well-known/apple-app-site-association' : '/.well-known/assetlinks.json',
     status: json === null ? 404 : 200,
-    // Android's file is about the whole host.
+    // Android's file covers the whole host.
     opens_app: json !== null && (!isIos || listsPath(json, path)),
   };
 }
 
-/** Whether Apple's file gives a path to the app: the first component that fits decides. */
+/** Whether Apple's file assigns a path to the app: the first matching component decides. */
 function listsPath(json: string, path: string): boolean {
   const { applinks } = JSON.parse(json) as {
     applinks: { details: { components: { '/': string; exclude?: boolean }[] }[] };
@@ -156,7 +156,7 @@ function listsPath(json: string, path: string): boolean {
   return false;
 }
 
-/** `*` stands for any text. */
+/** `*` matches any text. */
 function isLike(path: string, pattern: string): boolean {
   const parts = pattern.split('*').map((part) => part.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&'));
   return new RegExp(`^${parts.join('.*')}$`, 's').test(path);
@@ -188,20 +188,20 @@ const platformNames = {
 };
 
 function visitorSentence({ device, isBot }: Answer): string {
-  const what = `The user agent is that of ${platformNames[device.platform]}`;
+  const what = `The user agent belongs to ${platformNames[device.platform]}`;
   if (device.isPreviewCrawler)
-    return `${what}, and of a program that shows previews of links: its visit is counted as a bot's.`;
-  return isBot ? `${what}, and of a bot: its visit is not counted as a person's click.` : `${what}.`;
+    return `${what}, and to a program that shows link previews: its visit is counted as a bot's.`;
+  return isBot ? `${what}, and to a bot: its visit is not counted as a person's click.` : `${what}.`;
 }
 
 const ruleSentences: Readonly<Record<ExplainedRule, string>> = {
   host_not_verified: "The app's host is not verified yet, so redirectors do not serve it.",
-  'link.archived': 'The link is archived, so it is answered like an unknown one.',
-  'link.expires_at': 'The link has expired, and has no expired_url.',
+  'link.archived': 'The link is archived, so it gets the same answer as an unknown link.',
+  'link.expires_at': 'The link has expired and has no expired_url.',
   'link.expired_url': 'The link has expired, and its expired_url decides.',
-  'link.max_clicks': 'As many people as max_clicks allows were led on (the limit is reached), so the link has ended.',
+  'link.max_clicks': 'The link has reached its max_clicks, so it has ended.',
   'link.rules': 'A rule of the link decides.',
-  'link.password': 'The link has a password, so visitors are asked for it before anything else is decided.',
+  'link.password': 'The link has a password, so visitors must enter it before anything else is decided.',
   'link.og': 'The link has og_* fields, which preview crawlers get as a page.',
   'link.ios_url': "The link's ios_url decides.",
   'app.ios.app_store_id': "The link has no ios_url, so the App Store page of the app's ios.app_store_id decides.",
@@ -215,8 +215,7 @@ const ruleSentences: Readonly<Record<ExplainedRule, string>> = {
 
 function decisionSentence({ rule, target }: Answer): string {
   if (target === null) return ruleSentences[rule];
-  const variant =
-    target.variant === null ? '' : `, with its variants[${target.variant}] for this address and user agent`;
+  const variant = target.variant === null ? '' : `, with variants[${target.variant}] for this address and user agent`;
   return `All conditions of rules[${target.index}] hold, so it decides${variant}.`;
 }
 
@@ -224,10 +223,10 @@ function passedOverSentences({ ruleConditions }: Answer, visit: ExplainedVisit):
   return ruleConditions.flatMap((condition, index) => {
     if (condition === null) return [];
     if (condition === 'variants')
-      return [`rules[${index}] is passed over: this address and user agent are in no share of its variants.`];
+      return [`rules[${index}] is skipped: this address and user agent fall into none of its variants.`];
     const isMissing = (condition === 'country' || condition === 'language') && visit[condition] === undefined;
     const why = isMissing ? `, and no ${condition} is given` : '';
-    return [`rules[${index}] is passed over: its ${condition} does not hold${why}.`];
+    return [`rules[${index}] is skipped: its ${condition} does not hold${why}.`];
   });
 }
 
@@ -237,7 +236,7 @@ function outcomeSentence({ outcome, status, headers }: Answer): string {
     case 'expired':
       return `The answer is ${status} to ${headers['Location']}.`;
     case 'tap_page':
-      return 'The answer is a page with one button to the store (the tap page), because the link or its app has it switched on and this is a browser.';
+      return 'The answer is a page with one button to the store (the tap page), because it is turned on for the link or its app and this is a browser.';
     case 'preview':
       return 'The answer is a page with the Open Graph and Twitter tags of the link.';
     case 'password':
@@ -253,7 +252,7 @@ function limitSentences({ link, clickLimit }: ExplainedLink): string[] {
   if (clickLimit === null || isUsedUp(clickLimit)) return [];
   const { used, held, left } = clickLimit;
   return [
-    `Of its max_clicks ${link.max_clicks}, ${used} are used, redirectors hold shares of ${held}, and ${left} are left.`,
+    `Of its ${link.max_clicks} max_clicks, ${used} are used, ${held} are reserved by redirectors, and ${left} are left.`,
   ];
 }
 
@@ -262,11 +261,11 @@ function ignoredSentences({ rules }: LinkSnapshot, { country, language }: Explai
   const found: string[] = [];
   if (country !== undefined && !isAsked('country'))
     found.push(
-      'The country is recorded with the click, and its region and city if GEOIP_DB has them; it does not change where the link leads.',
+      'The country is recorded with the click, as are region and city if GEOIP_DB has them; it does not change where the link leads.',
     );
   if (language !== undefined && !isAsked('language'))
     found.push(
-      'The language is recorded, and chooses the words of a tap page; it does not change where the link leads.',
+      'The language is recorded, and selects the language of a tap page; it does not change where the link leads.',
     );
   return found;
 }
@@ -277,21 +276,21 @@ function associationSentence(
   { file, status, opens_app }: AssociationExplanation,
   installed: boolean | undefined,
 ): string {
-  if (file === null) return 'No association file matters on this platform.';
+  if (file === null) return 'This platform uses no association file.';
   const isIos = device.platform === 'ios';
   if (status !== 200) {
     const needed = isIos
       ? 'ios.team_id and ios.bundle_id'
       : 'android.package_name and android.sha256_cert_fingerprints';
-    return `${file} is a 404, because the app lacks ${needed}: the phone never opens the app by itself.`;
+    return `${file} returns 404, because the app lacks ${needed}: the phone never opens the app directly.`;
   }
-  if (!opens_app) return `${file} does not list this path: the phone does not open the app by itself.`;
-  const opened = `${isIos ? 'iOS' : 'Android'} opens the app itself, without a visit, where a person taps the link in another app that allows it`;
+  if (!opens_app) return `${file} does not list this path: the phone does not open the app directly.`;
+  const opened = `${isIos ? 'iOS' : 'Android'} opens the app directly, without a visit, if the link is tapped in another app that allows it`;
   if (installed === false)
     return `${file} lists this path, but the app is not installed, so the browser visits the link.`;
   const condition = installed === true ? '' : 'If the app is installed, ';
   const by = isIos ? `${app.ios?.team_id}.${app.ios?.bundle_id}` : (app.android?.package_name ?? '');
-  return `${file} gives this path to ${by}. ${condition}${opened}; typed into a browser, or in most in-app browsers, the link is visited as described here.`;
+  return `${file} assigns this path to ${by}. ${condition}${opened}; if it is typed into a browser, or opened in most in-app browsers, the link is visited as described here.`;
 }
 
 function matchSentences(
@@ -300,23 +299,23 @@ function matchSentences(
   match: MatchExplanation,
 ): string[] {
   if (!match.possible) {
-    if (isBot) return ['No device is matched to a visit of a bot.'];
-    if (outcome === 'not_found' || outcome === 'gone')
-      return ['No click is recorded, so no device can be matched to it.'];
-    if (outcome === 'password') return ['A click is recorded, and a device matched to it, once the password is given.'];
-    if (device.platform === 'other') return ['Devices are matched to visits on phones and tablets only.'];
+    if (isBot) return ['Visits by bots are not matched to devices.'];
+    if (outcome === 'not_found' || outcome === 'gone') return ['No click is recorded, so no device can be matched.'];
+    if (outcome === 'password')
+      return ['A click is recorded, and can be matched to a device, once the visitor enters the password.'];
+    if (device.platform === 'other') return ['Only visits from phones and tablets are matched to devices.'];
     return [`The app has no ${device.platform} settings, so no device is matched to this visit.`];
   }
   const hours = `${settings.attribution_window_hours} hours`;
   const certain = [...match.certain_by].map((one) => evidenceSentences[one]);
   const signals =
     match.by_signals_hours > 0
-      ? `Without that, a device is matched by its signals if it asks within ${match.by_signals_hours} hours from the same address, and scores at least ${settings.min_confidence}.`
+      ? `Otherwise a device is matched by its signals if it asks within ${match.by_signals_hours} hours from the same address, and scores at least ${settings.min_confidence}.`
       : app.privacy_mode === 'no_ip'
-        ? 'Without that, it is not matched: the app records no addresses (privacy_mode no_ip).'
-        : 'Without that, it is not matched: probabilistic_window_hours of the app is 0.';
+        ? 'Otherwise it is not matched: the app records no addresses (privacy_mode no_ip).'
+        : 'Otherwise it is not matched: probabilistic_window_hours of the app is 0.';
   return [
-    `A device is matched to this click for certain, within ${hours}, if its app sends ${certain.join(', or ')}.`,
+    `A device is matched to this click with certainty, within ${hours}, if its app sends ${certain.join(', or ')}.`,
     signals,
   ];
 }
@@ -324,6 +323,6 @@ function matchSentences(
 const evidenceSentences: Readonly<Record<MatchExplanation['certain_by'][number], string>> = {
   url: 'the link that opened it (url)',
   click_id: "the click's id (click_id)",
-  install_referrer: 'the install referrer of Google Play, which carries the id (install_referrer)',
-  clipboard_url: 'the link that the tap page put on the clipboard (clipboard_url)',
+  install_referrer: 'the Google Play install referrer, which contains the id (install_referrer)',
+  clipboard_url: 'the link that the tap page copied to the clipboard (clipboard_url)',
 };

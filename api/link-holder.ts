@@ -1,4 +1,4 @@
-/** Who has a short code or an external id of an app. */
+/** Finds the link that has a short code or an external id of an app. */
 import { linkWithCode } from '#common/links/link.ts';
 import type { LinkOwner } from '#common/links/link-creation.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
@@ -8,7 +8,7 @@ const byExternalId = `SELECT id FROM links
 const byCode = `SELECT l.id FROM apps a CROSS JOIN ${linkWithCode('$3')} JOIN links l ON l.id = h.link_id
   WHERE a.organization_id = ANY ($1) AND a.id = $2 AND l.deleted_at IS NULL`;
 
-/** The link of the app that has the short code or the external id; null if that one is deleted. */
+/** The app's link with the short code or the external id; null if that link is deleted. */
 export async function holderOf(
   tenancy: Tenancy,
   owner: LinkOwner,

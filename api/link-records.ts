@@ -12,7 +12,7 @@ const types = {
 /** The fields of a link as columns of `jsonb_to_recordset`. */
 export const typedLinkFields = linkFieldNames.map((name) => `${name} ${Reflect.get(types, name) ?? 'text'}`).join(', ');
 
-/** The fields as those columns take them. */
+/** The fields in the form of those columns. */
 export function storedFields(fields: LinkToCreate): Record<string, unknown> {
   const values = linkFieldNames.map((name) => [name, storedValue(name, fields[name])]);
   const { archived = false, data, rules } = fields;

@@ -1,4 +1,4 @@
-/** The list envelope: the requested page and its answer. */
+/** The list envelope: the requested page and its response. */
 import { type TSchema, Type } from 'typebox';
 import type { Answer } from '#common/http/route.ts';
 

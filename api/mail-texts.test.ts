@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { mailLanguages, mailText } from './mail-texts.ts';
 
-test.each(mailLanguages)('the name of an organization adds no line and no header to a mail in %s', (language) => {
+test.each(mailLanguages)('the name of an organization cannot add a line or a header to a mail in %s', (language) => {
   const { subject, text } = mailText({
     kind: 'invitation',
     language,

@@ -1,10 +1,10 @@
-/** What mails say, as plain text in the languages of the dashboard. */
+/** The texts of mails, as plain text in the languages of the dashboard. */
 
 export const mailLanguages = ['en', 'de', 'es'] as const;
 export type MailLanguage = (typeof mailLanguages)[number];
 export type InvitedRole = 'owner' | 'member' | 'viewer';
 
-/** Everything that one mail needs; it is stored encrypted, because of its link. */
+/** The content of one mail. Stored encrypted, because it contains a link with a secret. */
 export type MailContent =
   | {
       readonly kind: 'invitation';
@@ -28,7 +28,7 @@ interface Words {
   readonly reset: (url: string) => readonly string[];
 }
 
-/** The first line is the subject, each other one a paragraph. */
+/** The first line is the subject, each following line a paragraph. */
 const words: Readonly<Record<MailLanguage, Words>> = {
   en: {
     roles: { owner: 'owner', member: 'member', viewer: 'viewer' },
@@ -37,14 +37,14 @@ const words: Readonly<Record<MailLanguage, Words>> = {
       `${inviter} invites you to join “${organization}” on Signpost as ${role}.`,
       'To accept, open this link. It works once, for 7 days:',
       url,
-      'If you do not expect this, ignore this message: nothing happens.',
+      'If you were not expecting this, you can ignore this message.',
     ],
     reset: (url) => [
       'Set a new password',
-      'Someone, probably you, asked to set a new password for your Signpost account.',
-      'To choose one, open this link. It works once, for an hour:',
+      'Someone, probably you, asked to reset the password of your Signpost account.',
+      'To choose a new password, open this link. It works once, for an hour:',
       url,
-      'If it was not you, ignore this message: your password stays as it is.',
+      'If it was not you, ignore this message. Your password will not change.',
     ],
   },
   de: {
@@ -92,7 +92,7 @@ export function mailText(content: MailContent): MailText {
   return { subject, text: `${paragraphs.join('\n\n')}\n` };
 }
 
-/** The name of an organization can be chosen freely: it must not add lines to a mail. */
+/** Users choose the name of an organization: it must not add lines to a mail. */
 function oneLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 320);
 }

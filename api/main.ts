@@ -1,4 +1,7 @@
-/** The dashboard's API as a separate process. On one machine, the origin serves it together with the SDK endpoints. */
+/**
+ * The dashboard's API as a separate process. On a single machine, the origin process serves it together with the SDK
+ * endpoints.
+ */
 import { randomUUID } from 'node:crypto';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';

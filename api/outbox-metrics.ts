@@ -7,7 +7,7 @@ export function exposeOutbox(registry: Registry, outbox: Outbox): void {
   exposeCounter(
     registry,
     'signpost_api_changes_total',
-    'Changes of links and apps, by whether the caches received them.',
+    'Changes to links and apps, by whether the caches received them.',
     ['outcome'],
     (set) => {
       set({ outcome: 'delivered' }, outbox.counters.delivered);

@@ -7,7 +7,7 @@ import { type ApiForTest, apiForTest, type Member } from './testing/running-api.
 
 let api: ApiForTest;
 let owner: Member;
-/** Between the API and Redis; the redirector's cache has its own connection. */
+/** Proxies the API's connection to Redis; the redirector's cache has its own connection. */
 let proxy: TcpProxy;
 let redis: Redis;
 let cache: LinkCache;
@@ -45,7 +45,7 @@ async function lead(to: string): Promise<void> {
   expect(reply.status).toBe(200);
 }
 
-test('a change is announced before it is answered, and its outbox row is deleted', async () => {
+test('a change is announced before the response is sent, and its outbox row is deleted', async () => {
   expect(await served()).toBe('https://a.example/0');
   await lead('https://a.example/1');
   expect(await noted()).toEqual([]);

@@ -1,13 +1,13 @@
 /**
- * Outbox of link and app changes for the redirectors and the copies of apps in Redis: no committed change is lost
- * because Redis, or this process, was down at that moment.
+ * Outbox of link and app changes for the redirectors and the copies of apps in Redis, so that no committed change is
+ * lost if Redis or this process is down at that moment.
  *
  * Triggers record each change in `outbox`, in the change's own transaction (pg-migrations). `tell` reads the rows,
  * publishes them, and only then commits their deletion: publishing twice only costs a second look-up. It is called
- * after each change, when Redis is back, and every second for rows of other processes.
+ * after each change, when Redis reconnects, and every second for rows of other processes.
  *
  * Bounds: `batchMax` changes at a time, one pass at a time; a change older than `worthMs` is dropped, because no cache
- * trusts an entry for that long.
+ * uses an entry for that long.
  */
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { announceChanges, type LinkChange } from '#common/links/link-changes.ts';
@@ -17,7 +17,7 @@ import type { Redis } from '#common/stores/redis.ts';
 
 const batchMax = 500;
 const lookMs = 1_000;
-/** Longer than a redirector's minute and the five minutes in Redis. */
+/** Longer than a link is cached in a redirector (one minute) and in Redis (five minutes). */
 const worthMs = 600_000;
 
 const takeOldest = `
@@ -28,7 +28,7 @@ const dropWorthless = `DELETE FROM outbox WHERE changed_at < now() - interval '$
 class NotTaken extends Error {}
 
 type NotedChange = LinkChange & {
-  /** For an app: its lowest valid version, and the key whose copy is outdated. */
+  /** For apps: the lowest valid version, and the key whose copy is outdated. */
   readonly app_id: string | null;
   readonly version: number | null;
   readonly api_key_hash: Buffer | null;
@@ -79,12 +79,13 @@ export class Outbox {
   }
 
   /**
-   * Publishes all changes committed before the call. False: Redis or Postgres failed, and it is retried when they are
-   * back. Never rejects.
+   * Publishes all changes committed before the call. False if Redis or Postgres failed; then it is retried when they
+   * are back. Never rejects.
    */
   tell(): Promise<boolean> {
     if (this.#running === undefined) return this.#begin();
-    // The running pass may have begun before the caller's change: one more pass, for all who call meanwhile.
+    // The running pass may have started before the caller's change, so one more pass serves all callers that arrive
+    // during it.
     this.#next ??= this.#running.then(() => {
       this.#next = undefined;
       return this.#begin();
@@ -124,7 +125,10 @@ export class Outbox {
     }
   }
 
-  /** Repeats what the API did itself, which changes nothing; for an administrator's change it is the only time. */
+  /**
+   * For changes by the API, this repeats what it already did, without effect; for changes by admin commands, it is the
+   * only time.
+   */
   async #settle(changes: readonly NotedChange[]): Promise<void> {
     await Promise.all(
       changes.map(async ({ app_id, version, api_key_hash }) => {
@@ -138,8 +142,8 @@ export class Outbox {
     if (!isTold) this.counters.failures++;
     if (isTold === this.#isBehind) {
       this.#isBehind = !isTold;
-      if (isTold) this.#log.info('link changes reach the redirectors again');
-      else this.#log.warn({ err }, 'link changes cannot be sent to the redirectors; retrying until they can');
+      if (isTold) this.#log.info('link changes can be sent to the redirectors again');
+      else this.#log.warn({ err }, 'sending link changes to the redirectors failed; retrying');
     }
     return isTold;
   }

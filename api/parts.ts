@@ -1,4 +1,6 @@
-/** Assembles the API from its clients: alone (main.ts), or with the SDK endpoints on one origin. */
+/**
+ * Assembles the API from its clients, as a separate process (main.ts) or together with the SDK endpoints on one origin.
+ */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { AccessTokens } from '#common/access-token.ts';
 import { ApiKeys } from '#common/api-key.ts';
@@ -59,7 +61,7 @@ export interface ApiClients {
 
 export interface ApiParts {
   readonly mount: Mount<ApiDeps>;
-  /** Also rate-limits requests to unknown addresses. */
+  /** Also rate-limits requests to unknown paths. */
   readonly guard: Guard;
   readonly about: About;
   /** Started after Redis, stopped before it. */
@@ -78,7 +80,7 @@ export interface ApiParts {
 /** Limits of one query of the dashboard. */
 export const readLimits = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_000, resultRowsMax: 1_000_000 } as const;
 
-/** For passwords of shared pages: those of logins do not wait for them. */
+/** For passwords of shared pages, so that logins do not wait for them. */
 const visitorPasswords = { runningMax: 1, perKeyMax: 1, waitingMax: 8, keysMax: 64 };
 
 /** @throws if SECRET_KEY or an OAuth setting is unusable. */

@@ -1,7 +1,7 @@
 /** Password rules: long enough, and not easy to guess. */
 import { PASSWORD_LENGTH } from '#api/auth/password.ts';
 
-/** Of 0 to 4; below 3 a guesser needs fewer than 10⁸ attempts. */
+/** Score from 0 to 4; below 3, fewer than 10⁸ guesses are needed. */
 const SCORE_MIN = 3;
 
 /** Why a password is rejected; null when it is accepted. `hints`: known facts about the user, which are easy to guess. */

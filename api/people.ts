@@ -1,4 +1,4 @@
-/** What the functions of Postgres say about changes of people, as answers; and the tokens of invitations. */
+/** Maps the results of Postgres functions that change members to responses, and creates invitation tokens. */
 import { createHash, randomBytes } from 'node:crypto';
 import { forbidden, invalid, notFound, type Rejection } from '#common/http/rejection.ts';
 

@@ -9,18 +9,18 @@ export interface Membership {
   readonly role: Role;
 }
 
-/** When a browser's login began, and when it ends if it is not used. */
+/** When a browser's login started, and when it ends if it is not used. */
 export interface CallerSession {
   readonly id: string;
   readonly created_at: Date;
   readonly expires_at: Date;
-  /** The only organization that it may use; null: all of the user's. */
+  /** The only organization that the session may use; null: all of the user's. */
   readonly organization_id: string | null;
 }
 
 /** The server key of a request. */
 export interface CallerKey {
-  /** The only apps that it may use; null: every app of its organization. */
+  /** The only apps that the key may use; null: every app of its organization. */
   readonly app_ids: readonly string[] | null;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The figures of a shared page. Organization, link and campaign come from its row; a request chooses nothing but the
+ * The figures of a shared page. Organization, link and campaign come from its row; a request can choose only the
  * period.
  */
 
@@ -37,7 +37,7 @@ async function find(deps: ApiDeps, { organization_id, link_id, campaign }: Share
 
 const only = (value: string) => ({ values: [value], isExclusion: false });
 
-/** Null if there is nothing to show any more. */
+/** Null if there is nothing left to show. */
 export async function sharedFigures(
   deps: ApiDeps,
   subject: SharedSubject,
@@ -51,7 +51,7 @@ export async function sharedFigures(
     organization_ids: [subject.organization_id],
     visible: new VisibleLinks(deps.tenancy, allApps([subject.organization_id])),
     filters: found.filters,
-    // Visitors wait for each other; the people of the organization do not wait for them.
+    // Visitors share a separate queue, so that members of the organization do not wait for them.
     queueKey: subject.id,
   });
   if (asked instanceof Rejection) return asked;
@@ -80,19 +80,19 @@ export async function sharedFigures(
   };
 }
 
-/** Reads this organization, and may do nothing else. */
+/** May only read this organization. */
 function visitorOf(subject: SharedSubject): UserCaller {
   const memberships = [{ organization_id: subject.organization_id, role: 'viewer' } as const];
   return { kind: 'user', user_id: subject.id, memberships };
 }
 
-/** A list of what is shown, so that a figure that is added to others is not shown without a decision. */
+/** An explicit list, so that metrics added later are not published by accident. */
 function shown(metrics: Metrics, { shows_revenue }: SharedSubject): object {
   const { clicks, unique_clicks, installs, events, conversion_rate, revenue } = metrics;
   return { clicks, unique_clicks, installs, events, conversion_rate, revenue: shows_revenue ? revenue : [] };
 }
 
-/** One after the other: a page takes one place of the queue, not four. */
+/** Sequential, so that a page takes one slot of the queue instead of four. */
 async function breakdownsOf(asked: AnalyticsQuestion): Promise<readonly object[] | Rejection> {
   const found: object[] = [];
   for (const by of fields) {

@@ -1,4 +1,4 @@
-/** Fills UTM fields of links from templates. A link gets the values and keeps no reference to the template. */
+/** Fills UTM fields of links from templates. The values are copied; a link keeps no reference to the template. */
 import { UTM_FIELDS, type UtmField } from '#common/campaign-fields.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 import type { LinkOwner } from '#common/links/link-creation.ts';
@@ -22,7 +22,7 @@ export type Templates = ReadonlyMap<string, Template>;
 const named = `SELECT id, organization_id, app_id, ${UTM_FIELDS.join(', ')} FROM utm_templates
   WHERE organization_id = ANY ($1) AND id = ANY ($2)`;
 
-/** The templates that the links name, as far as the caller may use them. */
+/** The templates named by the links, if the caller may use them. */
 export async function templatesOf(
   tenancy: Tenancy,
   caller: UserCaller,
@@ -34,7 +34,7 @@ export async function templatesOf(
   return new Map(found.map((template) => [template.id, template]));
 }
 
-/** The link with those fields of its template that it leaves out. A field that is null is not left out. */
+/** The link, with omitted fields filled from its template. A field that is null is not omitted. */
 export function filledFrom<L extends Fillable>(templates: Templates, owner: LinkOwner, link: L): Filled<L> | Rejection {
   const { utm_template_id: id, ...fields } = link;
   if (id === undefined) return fields;

@@ -5,7 +5,7 @@ const filterValuesMax = 100;
 
 export interface ValueFilter {
   readonly values: readonly string[];
-  /** All but these. */
+  /** All values except these. */
   readonly isExclusion: boolean;
 }
 
@@ -22,7 +22,7 @@ function filterValue(entry: string): string {
   return entry.replace(/\0(\d)/g, (_, place: string) => signs[Number(place)] ?? '');
 }
 
-/** One parsed filter, or its fault. */
+/** One parsed filter, or its error. */
 export function readFilter(field: string, text: string): ValueFilter | Rejection {
   const entries = entriesOf(text);
   if (entries.length > filterValuesMax) return invalid(field, `accepts at most ${filterValuesMax} values`);

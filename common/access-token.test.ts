@@ -10,7 +10,7 @@ const current = { id: '2026', key: randomBytes(32) };
 const user = newId('usr', nowMs);
 const tokens = new AccessTokens([current, old], () => nowMs);
 
-/** A second signer, written from RFC 7515, so that every claim and header can be forged. */
+/** An independent signer, written from RFC 7515, so that every claim and header can be forged. */
 function forge(header: object, claims: object, secret = current.key, hash = 'sha256'): string {
   const key = Buffer.from(hkdfSync('sha256', secret, 'signpost', 'access-token', 32));
   const input = [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');

@@ -8,17 +8,17 @@ import { type Clock, systemClock } from './clock.ts';
 import { deriveKey, type SecretKey } from './encryption.ts';
 import { isId } from './ids.ts';
 
-/** Fixed by the interface: access tokens expire after 15 minutes. */
+/** Part of the API: access tokens expire after 15 minutes. */
 export const ACCESS_TOKEN_SECONDS = 900;
 const TYP = 'at+jwt';
 const ISSUER = 'signpost';
 const AUDIENCE = 'signpost-api';
-/** Our tokens are about 300 characters; anything longer is rejected unread. */
+/** Our tokens are about 300 characters; anything much longer is rejected unread. */
 const TOKEN_CHARACTERS_MAX = 2048;
 /** A number beyond this is not a time that can be passed to Postgres. */
 const EPOCH_MS_MAX = 1e14;
 
-/** The content of a token, once it is known to be ours. */
+/** The content of a verified token. */
 export interface AccessClaims {
   readonly user_id: string;
   /** Epoch milliseconds; an account may reject tokens issued before some moment. */
@@ -54,7 +54,7 @@ export class AccessTokens {
     return this.#sign({ iss: ISSUER, aud: AUDIENCE, sub: userId, iat: Math.floor(issued_ms / 1000), exp, issued_ms });
   }
 
-  /** The content of a valid token of ours that has not expired; null for anything else, without a reason. */
+  /** The content of a valid, unexpired token; null for anything else, without a reason. */
   verify(token: string): AccessClaims | null {
     if (token.length > TOKEN_CHARACTERS_MAX) return null;
     try {

@@ -1,5 +1,5 @@
 /**
- * What an edge writes of an address, decided before anything is written:
+ * How an edge writes an IP address to its records:
  *
  *   full_ip        the address
  *   anonymize_ip   its network, `~`, a keyed hash: clicks and devices behind one address have the same
@@ -23,7 +23,7 @@ const knownMax = 10_000;
 interface Known {
   anonymized: string;
   hidden: string;
-  /** The UTC day of `hidden`. */
+  /** The UTC day of the key in `hidden`. */
   day: number;
 }
 
@@ -36,7 +36,7 @@ export class AddressWriter {
     this.#key = hash('sha256', key, 'base64url');
   }
 
-  /** The address of a click as its record has it. */
+  /** The address of a click as written to its record. */
   ofClick(ip: string, mode: PrivacyMode, nowMs: number): string {
     if (mode === 'full_ip' || ip === '') return ip;
     const known = this.#look(ip);
@@ -54,8 +54,8 @@ export class AddressWriter {
   }
 
   /**
-   * The name under which clicks from a device's address are found, as `addressName` reads it from a click. Empty for
-   * none.
+   * The name under which clicks from a device's address are found, as `addressName` reads it from a click. Empty if
+   * there is none.
    */
   ofDevice(ip: string, mode: PrivacyMode): string {
     if (mode === 'no_ip' || ip === '') return '';
@@ -96,7 +96,8 @@ const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
 
 /** The address cut to its network, IPv4 to /24 and IPv6 to /48; empty for text that is not an address. */
 export function addressNetworkOf(ip: string): string {
-  // The library throws and catches an error for it, which was a quarter of the cost of an SDK request.
+  // For invalid text the library throws and catches an error internally, which was a quarter of the cost of an SDK
+  // request.
   if (ip === '' || !ipaddr.isValid(ip)) return '';
   const plain = plainIpv4.test(ip) ? ip : ipaddr.process(ip).toString();
   if (!plain.includes(':')) return `${plain.slice(0, plain.lastIndexOf('.'))}.0`;

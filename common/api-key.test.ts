@@ -41,7 +41,7 @@ test('a preview does not reveal the key', () => {
   expect(key.startsWith(apiKeyPreview(key).slice(0, 7))).toBe(true);
 });
 
-test('a stored key can be shown for its own app only, and is found by its hash', () => {
+test('a stored key can be decrypted only for its own app, and is found by its hash', () => {
   const old = newSecretKey('a');
   const before = new ApiKeys(parseSecretKeys(old));
   const after = new ApiKeys(parseSecretKeys(`${newSecretKey('b')},${old}`));

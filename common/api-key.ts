@@ -1,4 +1,4 @@
-/** API keys: their format, and how they are stored. How processes learn that a key was revoked: app-snapshot.ts. */
+/** API keys: their format and storage. app-snapshot.ts explains how processes learn that a key was revoked. */
 import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { Encryption, KeyedHash, keyIdOf, type SecretKey } from './encryption.ts';
@@ -32,14 +32,14 @@ export function isApiKey(text: string): boolean {
   return isKey('lk_', text);
 }
 
-/** The same for a key with this prefix. */
+/** Like isApiKey, for keys with this prefix. */
 export function isKey(prefix: KeyPrefix, text: string): boolean {
   const rest = text.slice(PREFIX_CHARACTERS);
   if (!text.startsWith(prefix) || !shape.test(rest)) return false;
   return rest.slice(RANDOM_CHARACTERS) === checksum(rest.slice(0, RANDOM_CHARACTERS));
 }
 
-/** The form in lists: enough to distinguish keys, not enough to use one. */
+/** The preview in lists: enough to distinguish keys, not enough to use one. */
 export function apiKeyPreview(key: string): string {
   return `${key.slice(0, PREFIX_CHARACTERS + 4)}…${key.slice(-4)}`;
 }
@@ -62,7 +62,7 @@ export interface StoredApiKey {
   readonly api_key_preview: string;
 }
 
-/** Keys at rest: ciphertext to show them again, keyed hash to look them up by. */
+/** Stored keys: ciphertext to show them again, keyed hashes to look them up. */
 export class ApiKeys {
   readonly #encryption: Encryption;
   readonly #hash: KeyedHash;
@@ -72,7 +72,7 @@ export class ApiKeys {
     this.#hash = new KeyedHash(secrets, 'api-key');
   }
 
-  /** A ciphertext is bound to its app: copied to another one's row it does not decrypt. */
+  /** A ciphertext is bound to its app: copied to another app's row, it does not decrypt. */
   store(key: string, appId: string): StoredApiKey {
     return {
       api_key_ciphertext: this.#encryption.encrypt(key, contextOf(appId)),

@@ -5,7 +5,7 @@
 export interface Sized {
   /** Approximate memory that it takes. */
   readonly bytes: number;
-  /** Set by each hit; belongs to the map. */
+  /** Set by each hit; managed by the map. */
   isUsed: boolean;
 }
 
@@ -16,7 +16,7 @@ export class BoundedMap<V extends Sized> {
   readonly #onLetGo: ((entry: V) => void) | undefined;
   #bytes = 0;
 
-  /** @param onLetGo called for each entry that leaves the map: evicted, deleted or replaced. */
+  /** @param onLetGo called for each entry that is evicted, deleted or replaced. */
   constructor(entriesMax: number, bytesMax: number, onLetGo?: (entry: V) => void) {
     this.#entriesMax = entriesMax;
     this.#bytesMax = bytesMax;
@@ -37,7 +37,7 @@ export class BoundedMap<V extends Sized> {
     return entry;
   }
 
-  /** Looks without counting it as a use. */
+  /** Reads an entry without counting it as a use. */
   peek(key: string): V | undefined {
     return this.#entries.get(key);
   }

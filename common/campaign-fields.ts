@@ -1,7 +1,7 @@
-/** The campaign of a link, as links, clicks, installs and events carry it. In the order of records and columns. */
+/** The campaign fields of links, clicks, installs and events, in the order of records and columns. */
 export const UTM_FIELDS = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
 export type UtmField = (typeof UTM_FIELDS)[number];
-/** Unknown texts are empty. */
+/** Unknown values are empty. */
 export type UtmTexts = Record<UtmField, string>;
 
 export const CAMPAIGN_FIELDS = ['campaign', ...UTM_FIELDS] as const;

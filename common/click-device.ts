@@ -1,4 +1,4 @@
-/** What a user agent says of a visitor's device, for statistics and for the rules of links: the same names in both. */
+/** The device that a user agent describes, for statistics and for link rules, which use the same names. */
 import Bowser from 'bowser';
 import { isbot } from 'isbot';
 import { readUserAgent } from './user-agent.ts';
@@ -12,14 +12,14 @@ export interface ClickDevice {
   readonly os_version: string;
   readonly browser: string;
   readonly device_model: string;
-  /** The agent names itself a crawler, a library or a tool. */
+  /** The user agent identifies itself as a crawler, a library or a tool. */
   readonly isBot: boolean;
 }
 
 const desktopSystems = new Set(['Windows', 'macOS', 'Linux', 'Chrome OS', 'FreeBSD', 'OpenBSD', 'NetBSD']);
 const columnCharsMax = 64;
 
-/** Phones and tablets are read as matching reads them, desktops by the parser. */
+/** Phones and tablets are parsed as in matching, desktops by the library. */
 export function deviceOf(userAgent: string): ClickDevice {
   const { browser, os, platform } = Bowser.parse(userAgent === '' ? ' ' : userAgent);
   const facts = readUserAgent(userAgent);
@@ -46,7 +46,7 @@ export function deviceOf(userAgent: string): ClickDevice {
   };
 }
 
-/** Browsers say 10.15 on every later macOS. */
+/** Browsers report 10.15 on every later macOS. */
 function desktopVersion(system: string, os: { version?: string; versionName?: string }): string {
   if (system === 'macOS' && /^10\.15\b/.test(os.version ?? '')) return '';
   return (system === 'Windows' ? os.versionName : os.version) ?? '';

@@ -17,6 +17,6 @@ test('no two addresses share a name, and no name shows its address', () => {
   const all = addresses.map((address) => names.nameOf(address));
   expect(new Set(all).size).toBe(addresses.length);
   expect(all.every((name) => /^[\w-]{16}$/.test(name))).toBe(true);
-  // Also after more addresses than fit into the cache.
+  // Also after more addresses than fit in the cache.
   expect(names.nameOf('10.0.0.0')).toBe(all[0]);
 });

@@ -20,7 +20,7 @@ export class CountedAddresses {
     this.#key = deriveKey(newest, 'counted addresses').toString('base64url');
   }
 
-  /** @param address an address or network, as it is charged. */
+  /** @param address an address or network, as counted by rate limits. */
   nameOf(address: string): string {
     let name = this.#known.get(address);
     if (name === undefined) {

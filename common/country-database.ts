@@ -6,9 +6,9 @@ import { dirname, join } from 'node:path';
 import { Reader } from 'maxmind';
 import { isObject } from '#common/json-object.ts';
 
-/** What is not known is empty. */
+/** Unknown values are empty. */
 export interface Place {
-  /** ISO 3166 alpha-2 code in capitals. */
+  /** ISO 3166 alpha-2 code in upper case. */
   readonly country: string;
   /** ISO 3166-2 code, such as DE-BY; the English name if the database has no code. */
   readonly region: string;
@@ -19,14 +19,14 @@ export interface Place {
 export const nowhere: Place = { country: '', region: '', city: '' };
 
 export interface CountryDatabase {
-  /** ISO 3166 alpha-2 code in capitals; empty if it is not known. */
+  /** ISO 3166 alpha-2 code in upper case; empty if unknown. */
   countryOf(ip: string): string;
   placeOf(ip: string): Place;
 }
 
 const nameCharsMax = 100;
 
-/** @param file GeoLite2, GeoIP2 or IPinfo; empty: the database that comes with the package. */
+/** @param file a GeoLite2, GeoIP2 or IPinfo database; if empty, the database in the package is used. */
 export function openCountryDatabase(file: string): CountryDatabase {
   const reader = new Reader(readFileSync(file === '' ? shippedFile() : file));
   return { countryOf: (ip) => countryIn(reader.get(ip)), placeOf: (ip) => placeIn(reader.get(ip)) };
@@ -57,7 +57,7 @@ function regionCode(country: string, division: unknown): string {
   return country !== '' && typeof code === 'string' && /^[A-Z0-9]{1,3}$/.test(code) ? `${country}-${code}` : '';
 }
 
-/** MaxMind has names in several languages, IPinfo a text. */
+/** MaxMind has names in several languages, IPinfo a single string. */
 function nameIn(value: unknown): string {
   const name = isObject(value) && isObject(value.names) ? value.names.en : value;
   return typeof name === 'string' && name.length <= nameCharsMax ? name : '';

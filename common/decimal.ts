@@ -4,7 +4,7 @@
  */
 export const DECIMAL_PLACES = 9;
 
-/** @param decimal digits, perhaps with a minus before and a fraction behind: `-12.5`. */
+/** @param decimal digits, optionally with a minus sign and a fraction: `-12.5`. */
 export function scaled(decimal: string, places = DECIMAL_PLACES): bigint {
   const [integer = '0', fraction = ''] = decimal.split('.');
   return BigInt(integer + fraction.slice(0, places).padEnd(places, '0'));
@@ -21,7 +21,7 @@ export function addDecimals(a: string, b: string): string {
   return decimalText(scaled(a) + scaled(b));
 }
 
-/** The quotient to nine places, rounded to the nearest, halves away from zero. @param by a positive whole number. */
+/** The quotient rounded to nine decimal places, halves away from zero. @param by a positive whole number. */
 export function divided(decimal: string, by: number): string {
   return decimalText(quotient(scaled(decimal), BigInt(by)));
 }

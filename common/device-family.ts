@@ -13,7 +13,7 @@ export type DeviceFamily = 'ios' | 'android' | 'other';
 const iPadInDisguise = /\bMobile\/|iPad\d|\biOS \d|\b(?:CriOS|FxiOS|EdgiOS|OPiOS|OPT)\//;
 
 export function familyOf(userAgent: string): DeviceFamily {
-  // Windows phones name both of the others in order to be sent to mobile sites.
+  // Windows phones also name iPhone and Android in order to get mobile sites.
   if (userAgent.includes('Windows Phone') || userAgent.includes('IEMobile')) return 'other';
   if (/\b(?:iPhone|iPad|iPod)\b/.test(userAgent)) return 'ios';
   if (userAgent.includes('Macintosh')) return isDisguisedIpad(userAgent) ? 'ios' : 'other';

@@ -6,7 +6,7 @@ import { Encryption, KeyedHash, keyIdOf, newSecretKey, parseSecretKeys } from '.
 const first = newSecretKey('2026');
 const second = newSecretKey('2027');
 
-test('an encrypted text decrypts to the same text, but only in the same context', () => {
+test('encrypted text decrypts to the same text, but only in the same context', () => {
   const encryption = new Encryption(parseSecretKeys(first));
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (text, context) => {
@@ -17,7 +17,7 @@ test('an encrypted text decrypts to the same text, but only in the same context'
   );
 });
 
-test('a ciphertext with any bit changed is refused', () => {
+test('a ciphertext with any changed bit is rejected', () => {
   const encryption = new Encryption(parseSecretKeys(first));
   const sealed = encryption.encrypt('secret', 'here');
   const [id, body = ''] = sealed.split('.');
@@ -29,7 +29,7 @@ test('a ciphertext with any bit changed is refused', () => {
   }
 });
 
-test('a key added at the front encrypts from then on, and the previous one still decrypts', () => {
+test('a key added at the front is used for encryption, and the previous one still decrypts', () => {
   const before = new Encryption(parseSecretKeys(first));
   const after = new Encryption(parseSecretKeys(`${second},${first}`));
   const old = before.encrypt('secret', 'here');
@@ -49,18 +49,18 @@ test('a value hashed before a rotation is found after it', () => {
 });
 
 test.each([
-  ['', 'holds no key'],
+  ['', 'contains no key'],
   ['abc', 'no id before a colon'],
   [`:${randomBytes(32).toString('base64')}`, 'no id before a colon'],
   [`a b:${randomBytes(32).toString('base64')}`, 'no id before a colon'],
   [`a:${randomBytes(31).toString('base64')}`, 'not base64 of 32 bytes'],
   ['a:***', 'not base64 of 32 bytes'],
-  [`${first},${first}`, 'one id twice'],
+  [`${first},${first}`, 'the same id twice'],
 ])('SECRET_KEY %j is refused with the message that it %s', (text, reason) => {
   expect(() => parseSecretKeys(text)).toThrow(reason);
 });
 
-test('a fault in SECRET_KEY does not print the key', () => {
+test('an error in SECRET_KEY does not reveal the key', () => {
   const key = randomBytes(33).toString('base64');
   expect(() => parseSecretKeys(`a:${key}`)).toThrow(
     expect.not.objectContaining({ message: expect.stringContaining(key) }),

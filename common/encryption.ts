@@ -26,9 +26,9 @@ export function parseSecretKeys(text: string): SecretKey[] {
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '')
     .map((entry, at) => parseSecretKey(entry, at));
-  if (keys.length === 0) throw new Error('SECRET_KEY holds no key: write id:base64 of 32 random bytes');
-  if (keys.length > KEYS_MAX) throw new Error(`SECRET_KEY holds more than ${KEYS_MAX} keys`);
-  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new Error('SECRET_KEY uses one id twice');
+  if (keys.length === 0) throw new Error('SECRET_KEY contains no key: write id:base64 of 32 random bytes');
+  if (keys.length > KEYS_MAX) throw new Error(`SECRET_KEY contains more than ${KEYS_MAX} keys`);
+  if (new Set(keys.map((key) => key.id)).size < keys.length) throw new Error('SECRET_KEY contains the same id twice');
   return keys;
 }
 
@@ -56,7 +56,7 @@ export function deriveKey(secret: SecretKey, purpose: string): Buffer {
 
 /**
  * AES-256-GCM under the keys of SECRET_KEY. The result is `key id.base64url(iv, ciphertext, tag)`. `context` says what
- * is encrypted and for whom; it is authenticated too, so a ciphertext moved to another row does not decrypt there.
+ * is encrypted and for whom. It is authenticated too, so that a ciphertext moved to another row does not decrypt there.
  */
 export class Encryption {
   readonly #keys: ReadonlyMap<string, Buffer>;
@@ -77,7 +77,7 @@ export class Encryption {
     return `${this.newestId}.${body.toString('base64url')}`;
   }
 
-  /** @throws if the key is no longer in SECRET_KEY, or the text was changed or belongs to another context. */
+  /** @throws if the key is no longer in SECRET_KEY, or the text was modified or belongs to another context. */
   decrypt(sealed: string, context: string): string {
     const id = keyIdOf(sealed);
     const body = Buffer.from(sealed.slice(id.length + 1), 'base64url');
@@ -92,7 +92,10 @@ export class Encryption {
 
   #keyOf(id: string): Buffer {
     const key = this.#keys.get(id);
-    if (!key) throw new Error(`SECRET_KEY has no key named ${id}, which encrypted a stored value: add it again`);
+    if (!key)
+      throw new Error(
+        `SECRET_KEY has no key named ${id}, but a stored value was encrypted with it: add that key again`,
+      );
     return key;
   }
 }

@@ -1,10 +1,10 @@
-/** Ids of people who were erased, stored as salted hashes while records of theirs may still be in flight. */
+/** Ids of erased people, stored as salted hashes while their records may still be in flight. */
 import { hash } from 'node:crypto';
 
 export const erasableKinds = ['device', 'install', 'user', 'click'] as const;
 export type ErasableKind = (typeof erasableKinds)[number];
 
-/** Longer than a record can be in flight: the log's age, and a journal that comes back with its machine. */
+/** Longer than a record can be in flight, including the age of the log and a journal that returns with its machine. */
 export const erasureDays = 30;
 
 export function erasedIdHash(salt: string, organizationId: string, kind: ErasableKind, id: string): string {

@@ -26,14 +26,14 @@ test.each<[unknown, number | null]>([
   expect(readTime(value)).toBe(expected);
 });
 
-test('the form that JavaScript writes is read as Date.parse reads it, whatever was read before', () => {
+test('the format that JavaScript writes is parsed like Date.parse, whatever was parsed before', () => {
   for (let n = 0; n < 5_000; n++) {
     const text = new Date(Math.floor(Math.random() * 4e12)).toISOString();
     expect(readTime(text), text).toBe(Date.parse(text));
   }
 });
 
-test('one misplaced character makes a time invalid, also on the day that was read last', () => {
+test('one misplaced character makes a time invalid, even on the cached day', () => {
   const text = '2026-11-21T09:08:07.654Z';
   const expected = Date.parse(text);
   for (let at = 0; at < text.length; at++) {
@@ -64,7 +64,7 @@ test.each<[unknown, string]>([
   ['2015-01-01T00:00:00Z', '2020'],
   ['', 'ISO 8601'],
   [-1, '2020'],
-  [Date.UTC(2101, 0, 1), 'ahead'],
+  [Date.UTC(2101, 0, 1), 'in the future'],
 ])('an install at %j is refused', (value, reason) => {
   expect(installTime(value, Date.UTC(2026, 5, 1))).toContain(reason);
 });

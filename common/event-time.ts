@@ -7,7 +7,7 @@ export const EVENT_AHEAD_MAX_MS = HOUR_MS;
 /** Times before Signpost existed and after this century are mistakes, and each of their months would be a partition. */
 const timeMin = Date.UTC(2020, 0, 1);
 const timeMax = Date.UTC(2100, 0, 1);
-/** As milliseconds this is April 1970, as seconds the year 2286. */
+/** Interpreted as milliseconds this is April 1970, as seconds the year 2286. */
 const secondsMax = 10_000_000_000;
 
 const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/;
@@ -24,7 +24,7 @@ export function installTime(value: unknown, nowMs: number): number | string {
   const ms = readTime(value);
   if (ms === null) return unreadable;
   if (ms > 0 && ms < secondsMax) return inSeconds;
-  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour ahead';
+  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour in the future';
   return isRecordTime(ms) ? ms : 'is before 2020';
 }
 
@@ -37,7 +37,7 @@ export function eventTime(value: unknown, nowMs: number): number | string {
   const ms = readTime(value);
   if (ms === null) return unreadable;
   if (ms < nowMs - EVENT_AGE_MAX_MS) return ms > 0 && ms < secondsMax ? inSeconds : 'is older than 90 days';
-  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour ahead';
+  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour in the future';
   return ms;
 }
 

@@ -1,4 +1,7 @@
-/** Looks host names up in DNS. Not through the system's resolver: that one blocks a thread, and knows names of this machine. */
+/**
+ * Looks up host names in DNS. Does not use the system's resolver, which blocks a thread and knows names of this
+ * machine.
+ */
 import { Resolver } from 'node:dns/promises';
 
 /** All addresses of a host name. Rejects if there is none. */
@@ -7,7 +10,7 @@ export type Resolve = (host: string) => Promise<readonly string[]>;
 const timeoutMs = 2_000;
 const tries = 2;
 
-/** @param servers `address` or `address:port`; empty for the system's. */
+/** @param servers `address` or `address:port`; if empty, the system's servers. */
 export function resolveWith(servers: readonly string[]): Resolve {
   return async (host) => {
     const resolver = new Resolver({ timeout: timeoutMs, tries });

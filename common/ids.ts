@@ -78,7 +78,7 @@ export function newRequestId(ms: number): string {
 
 const shape = /^[0-7][0-9a-hjkmnp-tv-z]{25}$/;
 
-/** Whether the text is a well-formed id of this prefix. A malformed id is answered like an unknown one. */
+/** Whether the text is a well-formed id of this prefix. A malformed id gets the same response as an unknown one. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return (
     text.length === prefix.length + 27 && text.startsWith(`${prefix}_`) && shape.test(text.slice(prefix.length + 1))

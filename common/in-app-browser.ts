@@ -1,6 +1,6 @@
 /** Apps that open links in their own web view, by the token they add to its user agent. */
 
-/** In this order: an app that is built on another one names both. */
+/** The order matters: an app that is built on another one names both. */
 const apps: readonly (readonly [name: string, token: RegExp])[] = [
   ['Threads', /\bBarcelona \d/],
   ['Instagram', /\bInstagram[ /]\d/],

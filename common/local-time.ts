@@ -1,9 +1,9 @@
-/** What the clock on the wall reads in a time zone, for callers who ask often. */
+/** Local time in a time zone, optimized for frequent calls. */
 import { DAY_MS, MINUTE_MS } from './durations.ts';
 
-/** The rules of zones change their offsets at full quarters of an hour. */
+/** Time zones change their offsets only at full quarters of an hour. */
 const quarterMs = 15 * MINUTE_MS;
-/** By name in lower case: zones are the same in any spelling. The tz database has about 600. */
+/** By lower-case name, because zone names are case-insensitive. The tz database has about 600. */
 const zones = new Map<string, LocalTime>();
 
 /** Null for a name that the tz database of this Node lacks. */
@@ -21,7 +21,7 @@ export class LocalTime {
   #offsetMs = 0;
 
   static in(zone: string): LocalTime | null {
-    // Offsets such as +05:30 are no names of zones, though Intl accepts them.
+    // Offsets such as +05:30 are not zone names, although Intl accepts them.
     if (!/^[A-Za-z][A-Za-z0-9_+\-/]{0,63}$/.test(zone)) return null;
     try {
       return new LocalTime(zone);

@@ -54,7 +54,7 @@ function send(url: string, answers: readonly string[] = [outside], more: Partial
 
 const named = () => `http://hooks.example:${receiver.port}/hook`;
 
-test('a name that changes its address between look-up and connection leads only to an address that was judged', async () => {
+test('a name that changes its address between look-up and connection reaches only an address that was checked', async () => {
   let turn = 0;
   const reached: string[] = [];
   for (let n = 0; n < 6; n++) {
@@ -68,7 +68,7 @@ test('a name that changes its address between look-up and connection leads only 
     reached.push(outcome.kind === 'failed' ? outcome.reason : outcome.kind);
   }
   expect(reached).toEqual(Array.from({ length: 6 }, (_, n) => (n % 2 === 0 ? 'answered' : 'address_not_allowed')));
-  // One look-up for each connection: the address that was judged is the one that is used.
+  // One look-up for each connection, so that the checked address is the one that is used.
   expect(asked).toHaveLength(6);
   expect(receiver.received).toHaveLength(3);
   expect(inside.received).toEqual([]);
@@ -108,13 +108,13 @@ test.each([301, 302, 303, 307, 308])('a %i is not followed', async (status) => {
   expect(inside.received).toEqual([]);
 });
 
-test('every request has a connection of its own, and asks for the name again', async () => {
+test('every request has its own connection, and resolves the name again', async () => {
   for (let n = 0; n < 3; n++) await send(named());
   expect(receiver.received.map(({ headers }) => headers.connection)).toEqual(['close', 'close', 'close']);
   expect(asked).toHaveLength(3);
 });
 
-test('a name without an address, a refused connection and an answer that is not HTTP have reasons of their own', async () => {
+test('a name without an address, a refused connection and a response that is not HTTP have different reasons', async () => {
   const nowhere = { resolve: () => Promise.reject(new Error('NXDOMAIN')) };
   expect(await send(named(), [], nowhere)).toEqual({ kind: 'failed', reason: 'name_not_resolved' });
   expect(await send(`http://${outside}:9/`)).toEqual({ kind: 'failed', reason: 'connection_failed' });
@@ -125,7 +125,7 @@ test('a name without an address, a refused connection and an answer that is not 
   expect(await send(named())).toEqual({ kind: 'failed', reason: 'connection_failed' });
 });
 
-test('a certificate that no authority has signed is refused before anything is sent', async () => {
+test('an untrusted certificate is rejected before anything is sent', async () => {
   const pems = await generate([{ name: 'commonName', value: 'hooks.example' }], { keySize: 2048 });
   let requests = 0;
   const server = createHttpsServer({ key: pems.private, cert: pems.cert }, (_, response) => {
@@ -160,7 +160,7 @@ test.each([
   expect('body' in outcome && outcome.body.length).toBe(answerBytesMax);
 });
 
-test('a body that ends before its announced length is not whole', async () => {
+test('a body that ends before its announced length is incomplete', async () => {
   receiver.answer = (response) => {
     response.writeHead(200, { 'content-length': '100' }).write('begun');
     response.socket?.end();
@@ -168,7 +168,7 @@ test('a body that ends before its announced length is not whole', async () => {
   expect(await send(named())).toMatchObject({ kind: 'answered', isWhole: false });
 });
 
-test('a request that was aborted is not sent, and one under way ends', async () => {
+test('an aborted request is not sent, and a running one ends', async () => {
   const abort = new AbortController();
   const rules = {
     resolve: async () => [outside],

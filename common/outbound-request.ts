@@ -1,9 +1,9 @@
 /**
- * One request to a server that a tenant names and that is not trusted: its name may resolve to an address inside the
- * installation, or to another address at each look-up, and it may redirect, hang, or answer without end.
+ * Sends one request to an untrusted server that a tenant chose: its name may resolve to an internal address, or to a
+ * different address at each look-up, and it may redirect, hang, or send an endless response.
  *
- * The address is judged in the look-up of the connection itself, so the address that was judged is the one that is
- * connected to. No redirect is followed, and every request has a connection of its own.
+ * The address is checked in the look-up of the connection itself, so that the checked address is the one that is
+ * connected to. Redirects are not followed, and every request has its own connection.
  */
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -11,7 +11,7 @@ import { isIP, type LookupFunction } from 'node:net';
 import type { Resolve } from './host-addresses.ts';
 import type { ReachableAddresses } from './reachable-addresses.ts';
 
-/** Why a request got no answer. */
+/** Why a request got no response. */
 export const outboundFailures = [
   'timeout',
   'address_not_allowed',
@@ -24,18 +24,18 @@ export type OutboundFailure = (typeof outboundFailures)[number];
 export interface OutboundRules {
   readonly resolve: Resolve;
   readonly reachable: ReachableAddresses;
-  /** For everything, from the look-up to the last byte that is read. */
+  /** Time limit for the whole request, from the look-up to the last byte that is read. */
   readonly timeLimitMs: number;
 }
 
 export interface OutboundRequest {
   readonly method: 'GET' | 'POST';
-  /** Whether http:// is accepted is the caller's rule. */
+  /** The caller decides whether http:// is accepted. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Not sent with a GET. */
   readonly body?: string;
-  /** Of the answer's body, this much is kept, and no more is read. 0: the answer counts as soon as its head is there. */
+  /** Maximum bytes of the response body that are read. 0: the response counts as soon as its head has arrived. */
   readonly answerBytesMax: number;
   readonly signal?: AbortSignal;
 }
@@ -58,14 +58,14 @@ export type OutboundOutcome =
 class AddressRefused extends Error {}
 class NameNotResolved extends Error {}
 
-/** Never rejects. An answer whose body does not end within the time limit counts, with what was read of it. */
+/** Never rejects. A response whose body does not end within the time limit counts, with the part that was read. */
 export function outboundRequest(
   { method, url: text, headers, body = '', answerBytesMax, signal }: OutboundRequest,
   rules: OutboundRules,
 ): Promise<OutboundOutcome> {
   const url = new URL(text);
   const literal = url.hostname.replace(/^\[(.*)\]$/, '$1');
-  // For an address there is no look-up.
+  // For an IP address there is no look-up.
   if (isIP(literal) !== 0 && !rules.reachable.has(literal)) {
     return Promise.resolve({ kind: 'failed', reason: 'address_not_allowed' });
   }
@@ -98,7 +98,7 @@ export function outboundRequest(
   });
 }
 
-/** Reads the beginning of the answer, then calls `done`. @returns what was read up to now. */
+/** Reads the start of the response, then calls `done`. @returns what was read so far. */
 function reader(response: IncomingMessage, bytesMax: number, done: () => void): () => OutboundAnswer {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -7,7 +7,7 @@ const limits = { auth: 5, links: 30, match: 1000, events: 500, general: 100 };
 const addresses = new CountedAddresses(parseSecretKeys(newSecretKey('test')));
 const unavailable = () => Promise.reject(new Error('unavailable'));
 
-test('the request that reaches the limit is answered; the next gets the number of whole seconds to wait', () => {
+test('the request that reaches the limit is served; the next one gets the number of whole seconds to wait', () => {
   const window = (count: number) => ({ count, resetMs: 60_500 });
   expect(chargeOf(5, window(1), 500)).toEqual({
     quota: { limit: 5, remaining: 4, resetEpochSeconds: 61 },
@@ -19,14 +19,14 @@ test('the request that reaches the limit is answered; the next gets the number o
   expect(refused.rejection).toMatchObject({ code: 'RATE_LIMITED', retryAfterSeconds: 31 });
 });
 
-test('a client that waits as long as Retry-After says finds a new window', () => {
+test('a client that waits for Retry-After gets a new window', () => {
   for (let nowMs = 500; nowMs < 60_500; nowMs += 37) {
     const waited = nowMs + (chargeOf(1, { count: 2, resetMs: 60_500 }, nowMs).rejection?.retryAfterSeconds ?? 0) * 1000;
     expect(waited).toBeGreaterThanOrEqual(60_500);
   }
 });
 
-test('without Redis, authentication gets a 500 with a time to retry, which the limit headers have too', async () => {
+test('without Redis, authentication gets a 500 with Retry-After and limit headers', async () => {
   const charge = await new RateLimiter(unavailable, limits, addresses, () => 1_000).charge('auth', '192.0.2.1');
   expect(charge.rejection).toMatchObject({ code: 'INTERNAL_ERROR', retryAfterSeconds: 5 });
   expect(charge.quota).toEqual({ limit: 5, remaining: 0, resetEpochSeconds: 6 });
@@ -75,13 +75,13 @@ test('classes do not share a window', () => {
   expect(limitKey('auth', 'x')).not.toBe(limitKey('general', 'x'));
 });
 
-test('an invalid answer of Redis is an error, and does not let the request pass', () => {
+test('an invalid reply of Redis is an error, and the request is not allowed', () => {
   expect(() => windowOf('OK')).toThrow();
   expect(() => windowOf([null, undefined])).toThrow();
   expect(windowOf([3, '61000'])).toEqual({ count: 3, resetMs: 61_000 });
 });
 
-test('a caller with no requests left is known without asking Redis, until the window ends and never for longer than a window', async () => {
+test('a caller with no requests left is rejected without asking Redis, until the window ends and never for longer than a window', async () => {
   let nowMs = 1_000;
   let answer = [99, '31000'];
   let asked = 0;
@@ -101,7 +101,7 @@ test('a caller with no requests left is known without asking Redis, until the wi
   expect([limiter.spent('general', 'b'), limiter.spent('links', 'a')]).toEqual([null, null]);
   nowMs = 31_000;
   expect(limiter.spent('general', 'a')).toBeNull();
-  // The machine that began this window has a clock that is an hour ahead.
+  // The machine that started this window has a clock that is an hour ahead.
   answer = [101, '3600000'];
   await limiter.chargeAddress('general', 'a');
   nowMs += 59_999;

@@ -1,8 +1,7 @@
 /**
- * Limits per minute: a fixed window of 60 s that begins with the first request of a key, held in Redis
- * so that all processes share the count. One script call per request.
- * While Redis is unavailable, authentication is rejected (password guesses must not become unlimited); the rest is counted in
- * this process.
+ * Rate limits per minute: a fixed window of 60 s that starts with the first request of a key, stored in Redis so that
+ * all processes share the count. One script call per request. While Redis is unavailable, authentication is rejected
+ * (password guesses must not become unlimited); the rest is counted in this process.
  *
  * Written by hand, because the counting is part of other scripts: the gateway checks a key and its limit in one round trip.
  */
@@ -25,7 +24,7 @@ const REDIS_PAUSE_MS = 1_000;
 /**
  * The counting as a Lua function, for scripts that do more in the same round trip. `take(key, requests, reset_ms,
  * window_ms)` adds the requests and returns the new count and the end of the window (epoch ms); `reset_ms` is the end
- * that a window beginning now would have.
+ * that a window starting now would have.
  */
 export const takeLua = `
 local function take(key, requests, reset_ms, window_ms)
@@ -37,7 +36,7 @@ local function take(key, requests, reset_ms, window_ms)
 end
 `;
 
-/** One script: KEYS[1] the counted subject; ARGV[1] the end of a window that begins now, ARGV[2] its length in ms. */
+/** One script: KEYS[1] the counted subject; ARGV[1] the end of a window that starts now, ARGV[2] its length in ms. */
 export const limitScript = `${takeLua}
 local count, reset_ms = take(KEYS[1], 1, ARGV[1], ARGV[2])
 return {count, reset_ms}
@@ -62,7 +61,7 @@ export function windowOf(answer: unknown): Window {
   return { count, resetMs };
 }
 
-/** A charged request: its limit headers, and the rejection if it exceeded the limit. */
+/** A counted request: its limit headers, and the rejection if it exceeded the limit. */
 export interface Charge {
   readonly quota: Quota;
   readonly rejection: Rejection | null;
@@ -121,9 +120,9 @@ export class RateLimiter {
   }
 
   /**
-   * Charges one request to an address and the networks around it (limitNetworks), starting with the narrowest; a
-   * rejected one costs the wider ones nothing, so that a single address does not use up its neighbours' share. The
-   * quota is the scarcest.
+   * Counts one request against an address and the networks around it (limitNetworks), starting with the narrowest. A
+   * rejected request does not count against the wider ones, so that a single address does not use up its neighbors'
+   * share. Returns the smallest remaining quota.
    */
   async chargeNetworks(limitClass: LimitClass, ip: string): Promise<Charge> {
     let scarcest: Charge | undefined;
@@ -136,17 +135,17 @@ export class RateLimiter {
     return scarcest;
   }
 
-  /** Charges one request to an address, or to the /64 of an IPv6 one. */
+  /** Counts one request against an address, or against the /64 of an IPv6 address. */
   chargeAddress(limitClass: LimitClass, ip: string): Promise<Charge> {
     return this.charge(limitClass, this.#addresses.nameOf(limitAddress(ip)));
   }
 
-  /** Charges one request to one class. The subject is a user id or an app id. */
+  /** Counts one request in one class. The subject is a user id or an app id. */
   charge(limitClass: LimitClass, subject: string): Promise<Charge> {
     return this.#charge(limitClass, { subject, factor: 1 });
   }
 
-  /** Charges one request to a limit of its own, beside its class. */
+  /** Counts one request against a separate limit, besides its class. */
   chargeApart(name: string, subject: string, limit: number): Promise<Charge> {
     return this.#count(`limit:${name}:${subject}`, limit, false);
   }
@@ -166,7 +165,7 @@ export class RateLimiter {
     }
     if (needsRedis) {
       const rejection = unavailable();
-      // Until the client may retry, nothing is left: an answer without the headers would say less.
+      // Until the client may retry, no requests remain; the headers say so.
       const resetEpochSeconds = Math.ceil(nowMs / 1000) + (rejection.retryAfterSeconds ?? 0);
       return { quota: { limit, remaining: 0, resetEpochSeconds }, rejection };
     }
@@ -174,8 +173,8 @@ export class RateLimiter {
   }
 
   /**
-   * The rejection of a request that would exceed its address's limit, as far as this process knows; otherwise null. It makes no
-   * request to Redis and charges nothing: for routes that do expensive work before they charge.
+   * The rejection of a request that would exceed its address's limit, as far as this process knows; otherwise null. It
+   * sends no request to Redis and counts nothing; for routes that do expensive work before they count the request.
    */
   spent(limitClass: LimitClass, ip: string): (Charge & { readonly rejection: Rejection }) | null {
     const subject = this.#addresses.nameOf(limitAddress(ip));
@@ -188,7 +187,7 @@ export class RateLimiter {
   }
 
   #judge(limit: number, key: string, window: Window, nowMs: number): Charge {
-    // At most one window, whatever the clock of the machine that began it said.
+    // At most one window, whatever the clock of the machine that started it said.
     if (window.count >= limit) this.#spent.set(key, Math.min(window.resetMs, nowMs + WINDOW_MS));
     return chargeOf(limit, window, nowMs);
   }

@@ -8,9 +8,9 @@ import ipaddr from 'ipaddr.js';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [Address, number];
 
-/** Everything that is assigned to the public Internet; ipaddr.js calls whatever is in none of its ranges unicast. */
+/** Ranges assigned to the public Internet; ipaddr.js reports everything outside its known ranges as unicast. */
 const globalUnicast: Network = [ipaddr.parse('2000::'), 3];
-/** A public address that a cloud answers itself on each of its machines (Azure's agent). */
+/** A public address that a cloud serves locally on each of its machines (Azure's agent). */
 const inside: readonly string[] = ['168.63.129.16'];
 
 export class ReachableAddresses {
@@ -25,7 +25,10 @@ export class ReachableAddresses {
     });
   }
 
-  /** An IPv4 address within IPv6 counts as itself. Text that is not one address in its usual form is in no network. */
+  /**
+   * An IPv4 address embedded in IPv6 counts as the IPv4 address. Text that is not an address in its usual form is in no
+   * network.
+   */
   has(text: string): boolean {
     if (text.includes('%') || isIP(text) === 0) return false;
     const address = ipaddr.process(text);

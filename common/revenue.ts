@@ -1,19 +1,20 @@
 /**
- * Money as an exact decimal: sums use exactly the amounts that were sent. No library reads amounts: the gateway does it for every event, and the
- * rules are about digits (which numbers JSON carries exactly, how many fit the column), not arithmetic.
+ * Money as an exact decimal: sums use exactly the amounts that were sent. Parsed without a library, because the gateway
+ * does it for every event, and the rules concern digits (which numbers JSON represents exactly, how many fit the
+ * column), not arithmetic.
  */
 import { DECIMAL_PLACES } from './decimal.ts';
 
-/** Digits before the point that the column has. */
+/** Digits before the decimal point that fit the column. */
 const INTEGER_DIGITS_MAX = 29;
-/** For an amount that is sent: a billion of the largest still fit into a column. */
+/** For an amount that is sent; a billion of the largest still fit the column. */
 const SENT_DIGITS_MAX = 20;
 const decimal = /^([+-]?)(\d+)(?:\.(\d+))?$/;
 
 export interface Revenue {
-  /** A decimal without superfluous zeros: `-12.5`, `0`, `1999`. */
+  /** A normalized decimal: `-12.5`, `0`, `1999`. */
   readonly amount: string;
-  /** ISO 4217, in capitals. */
+  /** ISO 4217, in upper case. */
   readonly currency: string;
 }
 
@@ -29,8 +30,8 @@ export function isConversion(amount: string, name: unknown, conversionEvents: re
 }
 
 /**
- * Codes of ISO 4217 that ICU lacks: metals, funds, units of account, and the newest; without those for tests and for no
- * currency.
+ * Codes of ISO 4217 that ICU lacks: metals, funds, units of account, and the newest ones, except the codes for testing
+ * and for no currency.
  */
 const rareCurrencies =
   'XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XUA BOV CHE CHW CLF COU MXV USN UYI UYW SLE VED XAD XCG ZWG';
@@ -71,8 +72,8 @@ export function keptRevenue(value: object): Revenue | RevenueFault {
 }
 
 /**
- * The intended decimal. A JSON number of up to 15 significant digits survives parsing exactly (IEEE 754 double); the
- * rounding errors of computing with such numbers (0.1 + 0.2) are beyond the ninth place and are rounded off. A number
+ * The intended decimal. A JSON number of up to 15 significant digits is parsed exactly (IEEE 754 double); rounding
+ * errors of calculations with such numbers (0.1 + 0.2) are beyond the ninth decimal place and are rounded off. A number
  * that may have lost a significant digit is rejected and must be sent as text.
  */
 export function decimalOf(value: unknown): string | null {

@@ -1,6 +1,6 @@
 /**
- * Repeatable random numbers for tests and loads: the same seed gives the same numbers, from 0 to below 1. Mulberry32
- * (T. Ettinger, public domain).
+ * Repeatable random numbers for tests and load generators: the same seed gives the same numbers, from 0 (inclusive) to
+ * 1 (exclusive). Mulberry32 (T. Ettinger, public domain).
  */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;

@@ -1,7 +1,7 @@
 /**
- * Time for the record path: injected, so that months can pass in a test within seconds, and so that a simulation
- * decides what happens next. The code of the record path (journal, publisher, ingest) uses no other clock, timer or
- * turn.
+ * The clock of the record path: injected, so that months can pass within seconds in a test, and so that a simulation
+ * controls what happens next. The code of the record path (journal, publisher, ingest) uses no other clock, timer or
+ * event-loop turn.
  */
 import { uptime } from 'node:os';
 
@@ -11,7 +11,7 @@ export type Timer = object;
 export interface Time {
   /** Epoch milliseconds of the wall clock. It can jump in both directions. */
   now(): number;
-  /** Milliseconds of a clock that never goes back and that includes the time in which the machine was suspended. */
+  /** Milliseconds of a clock that never goes back and that includes time during which the machine was suspended. */
   elapsed(): number;
   after(ms: number, callback: () => void): Timer;
   every(ms: number, callback: () => void): Timer;

@@ -8,7 +8,7 @@ it('contains what a Map would after the same changes, oldest first, over many re
   for (let step = 0; step < 20_000; step++) {
     map.set(step, `value ${step}`);
     expected.set(step, `value ${step}`);
-    // Up to a thousand at once, then down to few again.
+    // Grows to a thousand entries, then shrinks to a few again.
     const leaving = step % 2_000 < 1_000 ? [step - 1_500] : [step - 1_500, step - 500, step - 7];
     for (const key of leaving) {
       map.delete(key);

@@ -1,4 +1,4 @@
-/** Limits concurrency; the others wait in line, a bounded number of them for a bounded time. */
+/** Limits concurrency; further calls wait in a queue of bounded length, for a bounded time. */
 
 interface Waiting {
   readonly go: () => void;
@@ -20,7 +20,7 @@ export class Turns {
     this.#options = options;
   }
 
-  /** Each call that resolves must be followed by one `end`. @throws if the line is full or does not move. */
+  /** Each call that resolves must be followed by one `end`. @throws if the queue is full or does not advance. */
   async begin(): Promise<void> {
     const { openMax, waitingMax, waitMsMax } = this.#options;
     if (this.#open < openMax) {
@@ -38,7 +38,7 @@ export class Turns {
     });
   }
 
-  /** The turn goes to the next in line. */
+  /** The turn passes to the next in the queue. */
   end(): void {
     const next = this.#line.shift();
     if (next === undefined) {

@@ -1,6 +1,6 @@
 /**
  * What a user agent reveals about a device, limited to facts that the device itself would report. Browsers reveal less
- * than they seem to: what is frozen, reduced or invented is unknown here, because a wrong "known" costs a right match.
+ * than they seem to: frozen, reduced or invented values count as unknown, because a wrong value costs a correct match.
  * The strings on which this is based are in testing/user-agents.tsv, each with its date and the truth.
  *
  *   Safari from iOS 26 on        `OS 18_6` or `18_7` for ever; `Version/` is the system's     webkit.org/blog/17333, 2025-09
@@ -22,15 +22,15 @@ export interface UserAgentFacts {
   readonly maybeIpad: boolean;
   /** Numbers from the left; empty if unknown. */
   readonly os_version: readonly number[];
-  /** If the version is frozen and so unknown: it is this one or a later one. Else empty. */
+  /** If the version is frozen and therefore unknown: it is at least this one. Otherwise empty. */
   readonly os_version_min: readonly number[];
-  /** As written; `iPhone` or `iPad` if no more is known; empty if unknown. */
+  /** As written; `iPhone` or `iPad` if nothing more is known; empty if unknown. */
   readonly device_model: string;
-  /** As some in-app browsers add it; empty otherwise. */
+  /** Added by some in-app browsers; empty otherwise. */
   readonly language: string;
-  /** CSS pixels, as some in-app browsers add it. */
+  /** CSS pixels, added by some in-app browsers. */
   readonly screen: readonly [number, number] | null;
-  /** The app whose browser it is, if the user agent names it. */
+  /** The app whose in-app browser it is, if the user agent names it. */
   readonly app: string | null;
 }
 
@@ -120,7 +120,7 @@ function appleVersion(text: string): Versions {
   return known(build === major ? system : [build]);
 }
 
-/** The system's version as in-app browsers write it: `FBSV/17.4`, `(iPad13,4; iPadOS 17_0_1;`. Empty if they don't. */
+/** The OS version as in-app browsers write it: `FBSV/17.4`, `(iPad13,4; iPadOS 17_0_1;`. Empty if absent. */
 function appSystemVersion(text: string): string {
   const [, facebook, instagram] =
     /FBSV\/(\d[\d.]*)|\((?:iPhone|iPad|iPod)\d+,\d+; (?:iOS|iPadOS|iPhone OS) (\d[\d_]*)/.exec(text) ?? [];

@@ -1,4 +1,4 @@
-/** Period, time zone and filters, which all live in the address: a view can be bookmarked and shared. */
+/** Period, time zone and filters, which are stored in the URL so that a view can be bookmarked and shared. */
 import { useCallback, useMemo } from 'react';
 import { useLocation, useSearch } from 'wouter';
 
@@ -36,7 +36,7 @@ export interface View extends Readonly<Partial<Record<FilterName, string>>> {
 
 export type Change = Readonly<Record<string, string | null>>;
 
-/** The parameters of the address, and how to change some of them: null removes one. */
+/** The parameters of the URL, and a function that changes some of them: null removes one. */
 export function useAddress(): {
   readonly get: (name: string) => string | null;
   readonly set: (change: Change) => void;
@@ -78,7 +78,7 @@ export function viewOf(get: (name: string) => string | null): View {
   return { ...period, timezone: get('tz') ?? ownZone, ...Object.fromEntries(filters) };
 }
 
-/** Escapes a value so that a filter means exactly it. */
+/** Escapes a value so that a filter matches it exactly. */
 export function filterValue(value: string): string {
   return value.replaceAll('\\', '\\\\').replaceAll(',', '\\,').replace(/^-/, '\\-').replace(/^ | $/g, '\\ ');
 }
@@ -89,7 +89,7 @@ export function shownValue(filter: string): string {
 
 const dayMs = 86_400_000;
 
-/** The range before or after what is shown, as whole days. */
+/** The range before or after the current one, in whole days. */
 export function shifted(
   startIso: string,
   endIso: string,

@@ -10,13 +10,13 @@ interface Sent<N extends Name> {
   readonly params?: Operations[N]['params'];
   readonly query?: Operations[N]['query'];
   readonly body?: Operations[N]['body'];
-  /** Sent as it is, instead of a JSON body. */
+  /** Sent unchanged, instead of a JSON body. */
   readonly file?: Blob;
-  /** Without the session. */
+  /** Sent without the session. */
   readonly isAnonymous?: true;
 }
 
-/** An error answer of the API; `status` 0 if no answer came. */
+/** An error response of the API; `status` 0 if there was no response. */
 export class ApiFailure extends Error {
   readonly status: number;
   readonly requestId: string;
@@ -37,7 +37,7 @@ export class ApiFailure extends Error {
 
 const timeoutMs = 35_000;
 
-/** @throws ApiFailure for every answer but a success. */
+/** @throws ApiFailure for every response except a success. */
 export async function call<N extends Name>(name: N, sent: Sent<N> = {}): Promise<Answer<N>> {
   const [method = 'GET', path = ''] = name.split(' ');
   const { body, file } = sent;
@@ -59,11 +59,11 @@ export async function call<N extends Name>(name: N, sent: Sent<N> = {}): Promise
   }
   const json: unknown = await response.json().catch(() => null);
   if (!response.ok) throw failureOf(response, json);
-  // The API checks its answers against the schemas that these types are made of.
+  // The API checks its responses against the schemas from which these types are generated.
   return json as Answer<N>;
 }
 
-/** The address of a GET, for links and images. */
+/** The URL of a GET, for links and images. */
 export function urlOf(path: string, params: object = {}, query: object = {}): string {
   const filled = Object.entries(params).reduce(
     (text, [key, value]) => text.replace(`{${key}}`, encodeURIComponent(String(value))),

@@ -37,7 +37,7 @@ const WebhookPage = screen(async () => ({ default: (await import('./screens/webh
 const AuditLog = screen(async () => ({ default: (await import('./screens/audit-log.tsx')).AuditLog }));
 const Account = screen(async () => ({ default: (await import('./screens/account.tsx')).Account }));
 
-/** What the links of mails open, with a login or without one. */
+/** Screens that links in mails open, with or without a login. */
 const doors: Readonly<Record<string, ComponentType<{ readonly me: Me | null }>>> = {
   '/invitation': screen(async () => ({ default: (await import('./screens/invitation.tsx')).Invitation })),
   '/password-reset': screen(async () => ({ default: (await import('./screens/password-reset.tsx')).PasswordReset })),
@@ -58,11 +58,11 @@ export function App() {
   useEffect(() => {
     if (me.data) setHadSession(true);
   }, [me.data]);
-  // Another tab has logged in or out: this one asks who it is.
+  // Another tab has logged in or out, so this one asks again who is logged in.
   const { refetch } = me;
   useEffect(() => onSessionChange(() => void refetch()), [refetch]);
   const who = useMemo(() => (me.data ? meOf(me.data) : null), [me.data]);
-  // Another person or organization, chosen here or in another tab: nothing of the last one stays.
+  // Another user or organization, selected here or in another tab: all cached data of the previous one is dropped.
   const client = useQueryClient();
   const viewer = who ? `${who.user.id} ${who.organization_id ?? ''}` : '';
   const [shown, setShown] = useState(viewer);

@@ -1,26 +1,29 @@
-/** Changes many links: chosen ones in batches, so that progress can be shown, or all that match a filter at once. */
+/**
+ * Changes many links: selected links in batches, so that progress can be shown, or all links that match a filter at
+ * once.
+ */
 import { type Body, call } from './api.ts';
-import { patiently } from './patience.ts';
+import { withRetries } from './retries.ts';
 
 export type SharedChanges = Body<'PATCH /links/bulk'>['changes'];
 export type LinkFilter = NonNullable<Body<'PATCH /links/bulk'>['filter']>;
 /** Null: the links are deleted. */
 export type BulkChange = SharedChanges | null;
 
-/** The API's own limit of a filter. */
+/** The API's limit for a filter. */
 export const matchingMax = 10_000;
 const batchSize = 100;
 
 export interface BulkResult {
   readonly done: number;
-  /** Links that were refused, with the API's message. */
+  /** Links that were rejected, with the API's message. */
   readonly refused: ReadonlyMap<string, string>;
   /** Links that were not tried, because of `fault`. */
   readonly left: readonly string[];
   readonly fault: unknown;
 }
 
-/** @param onProgress called with the number of links that were dealt with. */
+/** @param onProgress called with the number of processed links. */
 export async function changeMany(
   ids: readonly string[],
   change: BulkChange,
@@ -30,7 +33,7 @@ export async function changeMany(
   let done = 0;
   for (let from = 0; from < ids.length; from += batchSize) {
     try {
-      const answer = await patiently(() => sendBatch({ ids: ids.slice(from, from + batchSize) }, change));
+      const answer = await withRetries(() => sendBatch({ ids: ids.slice(from, from + batchSize) }, change));
       done += answer.count;
       for (const { id, error } of answer.failed) refused.set(id, error.message);
     } catch (fault) {
@@ -43,7 +46,7 @@ export async function changeMany(
 
 export async function changeMatching(filter: LinkFilter, change: BulkChange): Promise<BulkResult> {
   try {
-    const answer = await patiently(() => sendBatch({ filter }, change));
+    const answer = await withRetries(() => sendBatch({ filter }, change));
     const refused = new Map(answer.failed.map(({ id, error }) => [id, error.message]));
     return { done: answer.count, refused, left: [], fault: null };
   } catch (fault) {

@@ -1,11 +1,13 @@
-/** Whether the short code that is being typed is free. Creating the link decides; this only saves a round. */
+/**
+ * Whether the short code that is being typed is free. Only creating the link is decisive; this gives earlier feedback.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from './api.ts';
 import { t } from './texts/text.ts';
 
 const pauseMs = 300;
-/** As the API accepts them. */
+/** Codes that the API accepts. */
 const pattern = /^[A-Za-z0-9_-]{3,64}$/;
 
 export interface Availability {
@@ -13,7 +15,7 @@ export interface Availability {
   readonly tone: 'good' | 'bad' | '';
 }
 
-/** @param own the code that the link has already. */
+/** @param own the link's current code. */
 export function useAvailability(appId: string, code: string, own: string): Availability {
   const text = code.trim();
   const settled = useSettled(text);
@@ -28,13 +30,13 @@ export function useAvailability(appId: string, code: string, own: string): Avail
   if (text === '' || text === own) return { text: '', tone: '' };
   if (!pattern.test(text)) return { text: t('code.pattern'), tone: '' };
   if (!isAsked || found.isPending) return { text: t('code.checking'), tone: '' };
-  // Unreachable for the moment: the answer to creating the link says it.
+  // Ignored while the API is unreachable: creating the link reports it.
   if (!found.data) return { text: '', tone: '' };
   const { is_available, reason } = found.data;
   return is_available ? { text: t('code.free'), tone: 'good' } : { text: t(`code.${reason ?? 'taken'}`), tone: 'bad' };
 }
 
-/** The value once it has not changed for a moment. */
+/** The value, debounced. */
 function useSettled(value: string): string {
   const [settled, setSettled] = useState(value);
   useEffect(() => {

@@ -13,6 +13,6 @@ test.each([
   expect(csvOf(columns, [text])).toBe(`\ufeffText\r\n${cell}\r\n`);
 });
 
-test('other texts are kept, and quoted where they have to be', () => {
+test('other texts are unchanged, and quoted if necessary', () => {
   expect(csvOf(columns, ['a-b', 'x, y', 'say "no"'])).toBe('\ufeffText\r\na-b\r\n"x, y"\r\n"say ""no"""\r\n');
 });

@@ -1,17 +1,20 @@
-/** Lists as files for a spreadsheet. */
+/** Exports lists as CSV for spreadsheets. */
 
 export type Column<Row> = readonly [title: string, of: (row: Row) => string | number];
 
-/** Lines end as RFC 4180 has it, and the mark at the beginning tells spreadsheets that it is UTF-8. */
+/** Line ends follow RFC 4180, and the byte order mark tells spreadsheets that the file is UTF-8. */
 export function csvOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
   const lines = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, of]) => of(row)))];
   return `\ufeff${lines.map((cells) => cells.map(cellOf).join(',')).join('\r\n')}\r\n`;
 }
 
-/** What a spreadsheet takes for a formula (OWASP, CSV injection): also after what some take for the end of a cell. */
+/**
+ * Text that a spreadsheet treats as a formula (OWASP, CSV injection), also after characters that some treat as the end
+ * of a cell.
+ */
 const beforeFormula = /(^|[;,|"\t\r\n])(?=[^\S\t\r\n]*[=+\-@＝＋－＠])/g;
 
-/** A text that a spreadsheet would run as a formula is marked as text. */
+/** Text that a spreadsheet would treat as a formula is marked as text. */
 function cellOf(value: string | number): string {
   if (typeof value === 'number') return String(value);
   const inert = value.replaceAll(beforeFormula, "$1'");
@@ -19,7 +22,7 @@ function cellOf(value: string | number): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** The names of the columns, from the beginning of a file with commas, semicolons or tabs. */
+/** The column names, read from the start of a file separated by commas, semicolons or tabs. */
 export function headerOf(text: string): string[] {
   const line = /^\ufeff?((?:"(?:[^"]|"")*"|[^"\r\n])*)/.exec(text)?.[1] ?? '';
   const bare = line.replaceAll(/"(?:[^"]|"")*"/g, '');

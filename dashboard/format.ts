@@ -1,7 +1,7 @@
 /** Numbers, dates and names in the language of the page. */
 import { language } from './texts/text.ts';
 
-/** With the region that the browser prefers: it decides how dates are written. */
+/** Includes the browser's preferred region, which determines the format of dates. */
 const locale = navigator.languages.find((one) => one.startsWith(language)) ?? language;
 
 const number = new Intl.NumberFormat(language);
@@ -15,7 +15,7 @@ const signedPercent = new Intl.NumberFormat(locale, {
 const regions = new Intl.DisplayNames([locale], { type: 'region' });
 
 export const whole = (value: number) => number.format(value);
-/** Short enough for a tile: 12,345 in full, 1.2M above. */
+/** Short enough for a tile: 12,345 in full, larger numbers as 1.2M. */
 export const short = (value: number) => (Math.abs(value) < 100_000 ? number.format(value) : compact.format(value));
 export const axis = (value: number) => compact.format(value);
 export const share = (value: number) => percent.format(value);
@@ -46,7 +46,9 @@ export function country(code: string): string {
   }
 }
 
-/** The API names regions by their ISO 3166-2 code, which begins with the country; without a code, by their name. */
+/**
+ * The API identifies regions by their ISO 3166-2 code, which starts with the country; without a code, by their name.
+ */
 export function region(code: string): string {
   const [, of] = /^([A-Z]{2})-/.exec(code) ?? [];
   return of === undefined ? code : `${code} (${country(of)})`;

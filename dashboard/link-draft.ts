@@ -1,4 +1,4 @@
-/** A link as it is being written: every field is text until it is sent. */
+/** A link that is being edited: every field is text until it is sent. */
 import type { Answer, Body } from './api.ts';
 import { localTime } from './local-time.ts';
 
@@ -27,7 +27,7 @@ export interface LinkDraft extends Record<TextField, string> {
   destination: string;
   path: string;
   tags: string;
-  /** As a local time, for the browser's own field. */
+  /** As a local time, for the browser's native input. */
   expires: string;
   max_clicks: string;
 }
@@ -60,7 +60,7 @@ export function changesOf(draft: LinkDraft, before: LinkDraft): Body<'PATCH /lin
   return changes;
 }
 
-/** Text that is not a number is sent unchanged, and the API refuses it: null would remove the limit. */
+/** Text that is not a number is sent unchanged so that the API rejects it: null would remove the limit. */
 const countOf = (text: string) => (text === '' ? null : /^\d+$/.test(text) ? Number(text) : text);
 
 /** Without an in-app path, the path of the destination is used. */

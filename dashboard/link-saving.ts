@@ -1,10 +1,10 @@
-/** Saves what the drawer of a link has: the link, then its password, which is a resource of its own. */
+/** Saves the link drawer: the link, then its password, which is a separate resource. */
 import { ApiFailure, type Body, call } from './api.ts';
 import { changesOf, draftOf, type Link, type LinkDraft, newLinkOf } from './link-draft.ts';
 import { t } from './texts/text.ts';
 
 export interface PasswordDraft {
-  /** Empty: it stays as it is. */
+  /** Empty: unchanged. */
   readonly text: string;
   readonly isRemoved: boolean;
 }
@@ -17,10 +17,10 @@ export interface WrittenLink {
   readonly password: PasswordDraft;
 }
 
-/** As the API has it. */
+/** Same limit as in the API. */
 const passwordCharactersMin = 4;
 
-/** What is stored so far: a link whose password could not be set is not created again by the next attempt. */
+/** The link as stored so far, so that it is not created again if setting its password fails and the user retries. */
 export class LinkSaving {
   #link: Link | null;
   #before: LinkDraft;

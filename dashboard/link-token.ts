@@ -1,10 +1,11 @@
 /**
- * The secret of a link that was sent to a person: `/invitation#secret`. No request contains the fragment of an address, and
- * this page removes it from the address at once, so it is in no bookmark and on no shared screen. The tab keeps it over a reload.
+ * The secret of a link that was sent to a person: `/invitation#secret`. Requests never contain the fragment of a URL,
+ * and this page removes it from the address bar immediately, so that it is not bookmarked or visible on a shared
+ * screen. The tab keeps it across a reload.
  */
 import { useEffect, useState } from 'react';
 
-/** 256 bits as base64url: any other text is a link that was not copied whole. */
+/** 256 bits as base64url; anything else means that the link was not copied completely. */
 const shape = /^[\w-]{43}$/;
 
 export function useLinkToken(): { readonly token: string; readonly isWhole: boolean } {

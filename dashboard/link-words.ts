@@ -2,7 +2,7 @@ import { whole } from './format.ts';
 import type { Link } from './link-draft.ts';
 import { t } from './texts/text.ts';
 
-/** How much of its maximum of clicks is used, and what redirectors hold; empty without one. */
+/** How many of its max_clicks are used or reserved; empty without max_clicks. */
 export function clicksUsed(link: Link | null): string {
   if (!link?.max_clicks || !link.click_limit) return '';
   const { used, held, left } = link.click_limit;

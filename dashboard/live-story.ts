@@ -1,7 +1,7 @@
-/** What belongs together among records: a click, its match, the install, and the events after it. */
+/** Finds related records: a click, its match, the install, and the events after it. */
 import type { LiveRecord } from './live.ts';
 
-/** Fields whose values name one thing across records. */
+/** Fields whose values link records to each other. */
 const names = ['click_id', 'match_id', 'install_id', 'device_id'] as const;
 
 const namesOf = ({ fields }: LiveRecord): string[] =>
@@ -10,7 +10,7 @@ const namesOf = ({ fields }: LiveRecord): string[] =>
     return typeof value === 'string' && value !== '' ? [`${name} ${value}`] : [];
   });
 
-/** All records that are connected with this one by an id, directly or by others, oldest first. */
+/** All records connected with this one by an id, directly or through others, oldest first. */
 export function storyOf(start: LiveRecord, records: readonly LiveRecord[]): LiveRecord[] {
   const known = new Set(namesOf(start));
   const story = new Set([start]);

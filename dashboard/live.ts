@@ -1,4 +1,4 @@
-/** Records as they arrive: the API's server-sent events, which the session's cookie opens. */
+/** Live records: the API's server-sent events, authenticated by the session cookie. */
 import { useEffect, useRef, useState } from 'react';
 import { type Query, urlOf } from './api.ts';
 
@@ -15,7 +15,7 @@ export interface LiveRecord {
 
 export type LiveState = 'connecting' | 'open' | 'closed';
 
-/** The browser connects again by itself while the server only ends streams; not after an error answer. */
+/** The browser reconnects automatically after a stream ends, but not after an error response. */
 const retryMs = 10_000;
 
 /** @param query null: nothing is watched. */
@@ -46,7 +46,7 @@ export function useLive(
       });
       for (const kind of liveKinds) {
         opened.addEventListener(kind, (event: Event) => {
-          // The browser's own event of a connection is called `open` too.
+          // The browser's connection event is also called `open`.
           if (!(event instanceof MessageEvent) || typeof event.data !== 'string') return;
           const fields = JSON.parse(event.data) as Record<string, unknown>;
           const key = `${event.lastEventId} ${count++}`;

@@ -1,3 +1,3 @@
-/** A time as the browser's own field for local times takes it. */
+/** A time in the format of the browser's datetime-local input. */
 export const localTime = (ms: number) =>
   new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);

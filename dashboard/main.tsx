@@ -1,4 +1,4 @@
-/** The dashboard: a page of the API's own origin. */
+/** The dashboard: a page on the API's origin. */
 import './styles/tokens.css';
 import './styles/base.css';
 import './styles/layout.css';
@@ -22,7 +22,7 @@ const onError = (error: unknown) => {
 const client: QueryClient = new QueryClient({
   queryCache: new QueryCache({ onError }),
   mutationCache: new MutationCache({
-    // A refused login says nothing about the session that the browser has.
+    // A failed login says nothing about the browser's current session.
     onError: (error, _variables, _result, { meta }) => {
       if (meta?.['isLogin'] !== true) onError(error);
     },

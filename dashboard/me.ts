@@ -4,7 +4,7 @@ import type { Answer } from './api.ts';
 
 type Answered = Answer<'GET /me'>;
 
-/** `organizations` are those that this browser uses, `all` those that the user belongs to. */
+/** `organizations` are those that this browser uses, `all` are those to which the user belongs. */
 export interface Me extends Answered {
   readonly all: Answered['organizations'];
 }

@@ -1,11 +1,11 @@
-/** The figures that the overview can show, and how they are written. */
+/** The metrics that the overview can show, and how they are formatted. */
 import type { Answer } from './api.ts';
 import { axis, money, share, short, whole } from './format.ts';
 
 export const metricNames = ['clicks', 'unique_clicks', 'installs', 'events', 'conversion_rate', 'revenue'] as const;
 export type MetricName = (typeof metricNames)[number];
 
-/** The part of every figures' answer that is shown. */
+/** The part of every statistics response that is shown. */
 export type Figures = Pick<Answer<'GET /analytics/overview'>['totals'], MetricName>;
 
 /** The currency with the largest amount; revenue is never converted. */

@@ -1,4 +1,4 @@
-/** Roles, and what the API refuses about them. */
+/** Roles, and errors of the API about them. */
 import { ApiFailure } from './api.ts';
 import { type Me, useMe } from './me.ts';
 import { failureText } from './parts/feedback.tsx';
@@ -7,7 +7,7 @@ import { t } from './texts/text.ts';
 export const roles = ['viewer', 'member', 'owner'] as const;
 export type Role = (typeof roles)[number];
 
-/** The organizations whose people the user manages. */
+/** The organizations whose members the user manages. */
 export function useOwned(): Me['organizations'] {
   return useMe().organizations.filter(({ role }) => role === 'owner');
 }

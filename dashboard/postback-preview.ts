@@ -1,6 +1,6 @@
-/** What a network would get: a template with sample values in place of its macros. */
+/** A preview of what a network would get: the template with sample values for its macros. */
 
-/** As the API knows them; those of a click are `query.` and the name of the parameter. */
+/** The macros of the API; those of a click are `query.` followed by the name of the parameter. */
 const samples: Readonly<Record<string, string>> = {
   click_id: 'clk_01kzg3v5k2e4z9n7q8w6r5t4y3',
   event_id: 'e1',
@@ -12,12 +12,12 @@ const samples: Readonly<Record<string, string>> = {
   link_id: 'lnk_01kzg3v5k2e4z9n7q8w6r5t4y5',
 };
 
-/** The last stands for every parameter. */
+/** The last one stands for any parameter. */
 export const macros: readonly string[] = [...Object.keys(samples).map((name) => `{${name}}`), '{query.gclid}'];
 
 export interface Preview {
   readonly text: string;
-  /** Braces that are no macro. */
+  /** Braces that are not a macro. */
   readonly unknown: readonly string[];
 }
 

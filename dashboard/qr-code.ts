@@ -1,4 +1,4 @@
-/** A QR code as its owner designed it: drawn as SVG text and as a picture. */
+/** A QR code with the user's design, as SVG text and as an image. */
 import { create } from 'qrcode';
 
 export const corrections = ['L', 'M', 'Q', 'H'] as const;
@@ -16,7 +16,7 @@ export interface QrDesign {
 
 export const plainDesign: QrDesign = { dark: '#000000', light: '#ffffff', correction: 'M', margin: 4, logo: '' };
 
-/** Side of the logo, as a part of the code's: what is hidden by it must be less than the correction can restore. */
+/** Side of the logo as a fraction of the code's: it must hide less than error correction can restore. */
 const logoPart = 0.26;
 
 export interface QrShape {
@@ -24,12 +24,12 @@ export interface QrShape {
   readonly side: number;
   /** Dark modules as rectangles of one row each. */
   readonly bars: readonly (readonly [x: number, y: number, width: number])[];
-  /** The space that is kept free for the logo. */
+  /** The area reserved for the logo. */
   readonly hole: { readonly at: number; readonly side: number } | null;
 }
 
 export function shapeOf(text: string, design: QrDesign): QrShape {
-  // A logo hides a part of the code, which only the highest correction restores in every case.
+  // A logo hides part of the code, which only the highest error correction always restores.
   const { modules } = create(text, { errorCorrectionLevel: design.logo === '' ? design.correction : 'H' });
   const { size } = modules;
   const { margin } = design;
@@ -53,7 +53,7 @@ export function shapeOf(text: string, design: QrDesign): QrShape {
   return { side: size + 2 * margin, bars, hole };
 }
 
-/** Sides of codes are odd, and the hole is in their middle. */
+/** Codes have an odd number of modules per side, and the hole is centered. */
 function oddAtMost(value: number): number {
   const whole = Math.floor(value);
   return whole % 2 === 1 ? whole : whole - 1;
@@ -72,7 +72,7 @@ export function svgText(text: string, design: QrDesign): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${side} ${side}" width="1024" height="1024" shape-rendering="crispEdges"><rect width="${side}" height="${side}" fill="${design.light}"/><path fill="${design.dark}" d="${pathOf(shape)}"/>${logo}</svg>`;
 }
 
-/** @param pixels the side of the picture; modules have whole pixels, and what is left over widens the margin. */
+/** @param pixels the side of the image; modules have whole pixels, and the remainder widens the margin. */
 export async function pngOf(text: string, design: QrDesign, pixels: number): Promise<Blob> {
   const { side, bars, hole } = shapeOf(text, design);
   const { canvas, pen } = canvasOf(pixels, design.light);
@@ -90,11 +90,13 @@ export async function pngOf(text: string, design: QrDesign, pixels: number): Pro
 
 const logoPixels = 512;
 
-/** Any picture as a square PNG with its shape kept: one format for every download, and nothing else of the file. */
+/**
+ * Converts any image to a square PNG without distorting it: one format for every download, without the file's metadata.
+ */
 export async function logoFrom(file: Blob): Promise<string> {
   const image = await imageOf(await dataUrlOf(file));
   const { canvas, pen } = canvasOf(logoPixels, null);
-  // A drawing without a size of its own fills the square.
+  // An SVG without a size fills the square.
   const [width, height] = [image.naturalWidth || logoPixels, image.naturalHeight || logoPixels];
   const scale = logoPixels / Math.max(width, height);
   const [w, h] = [width * scale, height * scale];
@@ -102,7 +104,7 @@ export async function logoFrom(file: Blob): Promise<string> {
   return canvas.toDataURL('image/png');
 }
 
-/** The logo on the color behind it, for formats without transparency. */
+/** The logo on the background color, for formats without transparency. */
 export async function opaqueLogo({ logo, light }: QrDesign): Promise<Uint8Array> {
   const { canvas, pen } = canvasOf(logoPixels, light);
   pen.drawImage(await imageOf(logo), 0, 0, logoPixels, logoPixels);

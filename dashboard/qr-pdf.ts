@@ -1,4 +1,4 @@
-/** A QR code as a PDF of one page: shapes, not pixels, so that it can be printed at any size. */
+/** A QR code as a one-page vector PDF, so that it can be printed at any size. */
 import { opaqueLogo, opaqueLogoPixels, type QrDesign, rgbOf, shapeOf } from './qr-code.ts';
 
 /** 8 cm, in points. */

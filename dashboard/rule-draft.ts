@@ -1,4 +1,4 @@
-/** The rules of a link as they are being written: every value is text or a list until it is sent. */
+/** The rules of a link that is being edited: every value is text or a list until it is sent. */
 import type { Answer } from './api.ts';
 import { withScheme } from './link-draft.ts';
 import { localTime } from './local-time.ts';
@@ -22,7 +22,7 @@ export interface RuleDraft {
   readonly osMax: string;
   readonly browser: readonly string[];
   readonly language: readonly string[];
-  /** As local times, for the browser's own field. */
+  /** As local times, for the browser's native input. */
   readonly after: string;
   readonly before: string;
   readonly weekdays: readonly Weekday[];
@@ -30,9 +30,9 @@ export interface RuleDraft {
   readonly timeUntil: string;
   readonly timezone: string;
   readonly url: string;
-  /** Null: everyone is led to `url`. */
+  /** Null: everyone is redirected to `url`. */
   readonly variants: readonly VariantDraft[] | null;
-  /** As it is stored: a time that was not edited keeps its seconds. */
+  /** The stored value, so that a time that was not edited keeps its seconds. */
   readonly stored: LinkRule | null;
 }
 
@@ -65,11 +65,11 @@ export function ruleDraftOf(stored: LinkRule | null): RuleDraft {
   };
 }
 
-/** Versions are compared within one system. */
+/** Versions can be compared only within one operating system. */
 export const hasVersions = ({ platform: [only, another] }: Pick<RuleDraft, 'platform'>) =>
   another === undefined && (only === 'ios' || only === 'android');
 
-/** What to send. Empty conditions are left out; an empty destination is for the API to refuse. */
+/** What to send. Empty conditions are omitted; the API rejects an empty destination. */
 export function ruleOf(draft: RuleDraft): LinkRule {
   const { stored, variants } = draft;
   const isWeekly = draft.weekdays.length > 0 || draft.timeFrom !== '' || draft.timeUntil !== '';

@@ -1,4 +1,4 @@
-/** What the conditions and destinations of a rule can be, and a rule in words. */
+/** The possible conditions and destinations of a rule, and a rule in words. */
 import { bare, country, languageName, share, time } from './format.ts';
 import type { LinkRule, Platform, Weekday } from './rule-draft.ts';
 import { language, named, t } from './texts/text.ts';
@@ -14,11 +14,11 @@ const dayName = new Intl.DateTimeFormat(language, { weekday: 'short', timeZone: 
 const nameOfDay = (day: Weekday) => dayName.format(Date.UTC(2026, 0, 5 + weekdays.indexOf(day)));
 export const weekdayOptions = (): Options<Weekday> => weekdays.map((day) => [day, nameOfDay(day)] as const);
 
-/** Codes that have a name and are no countries. */
+/** Codes that have a name but are not countries. */
 const noCountries = /^(EU|EZ|QO|UN|XA|XB|ZZ)$/;
 let countries: Options | undefined;
 
-/** Every country of today, sorted by its name. */
+/** Every current country, sorted by name. */
 export function countryOptions(): Options {
   countries ??= letters
     .flatMap((a) => letters.map((b) => a + b))
@@ -51,7 +51,7 @@ const browsers = [
 ];
 export const browserOptions = (): Options => browsers.map((name) => [name, name] as const);
 
-/** The conditions, each in a few words; without any, the rule is for everyone. */
+/** The conditions, each in a few words; without conditions, the rule applies to everyone. */
 export function conditionWords(rule: LinkRule, zone: string): string[] {
   const { country: countries = [], platform = [], browser = [], language: tongues = [], weekdays: days = [] } = rule;
   const { os_version_min: min, os_version_max: max, time_from, time_until } = rule;

@@ -1,4 +1,4 @@
-/** A page of figures that was shared: an entry of its own, without a session. The token is in the fragment of its address. */
+/** The shared page: a separate entry point without a session. The token is in the fragment of its URL. */
 import './styles/tokens.css';
 import './styles/base.css';
 import './styles/layout.css';

@@ -1,4 +1,4 @@
-/** Navigation and account around every screen, and the shortcuts that work everywhere. */
+/** The frame of every screen: navigation, account, and global shortcuts. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
@@ -43,7 +43,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   );
   // On a narrow screen the navigation scrolls sideways.
   const nav = useRef<HTMLElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the current place depends on the path
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the current item depends on the path
   useEffect(() => {
     nav.current?.querySelector('[aria-current=page]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }, [path]);

@@ -1,4 +1,4 @@
-/** Single keys, as long as no field has the focus and no dialog is open. */
+/** Single-key shortcuts, active while no field has the focus and no dialog is open. */
 export function onKeys(actions: Readonly<Record<string, () => void>>): () => void {
   const listen = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;

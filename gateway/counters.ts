@@ -28,7 +28,7 @@ export function exposeGateway(registry: Registry, counters: GatewayCounters, jou
     const { ambiguous: _, ...types } = counters.matches;
     for (const [match_type, count] of Object.entries(types)) set({ match_type }, count);
   });
-  counter('signpost_gateway_opens_total', 'App openings by a link, by evidence.', ['trigger'], (set) => {
+  counter('signpost_gateway_opens_total', 'App openings through a link, by evidence.', ['trigger'], (set) => {
     for (const [trigger, count] of Object.entries(counters.opens)) set({ trigger }, count);
   });
   counter(
@@ -41,7 +41,7 @@ export function exposeGateway(registry: Registry, counters: GatewayCounters, jou
   );
   counter(
     'signpost_gateway_matches_ambiguous_total',
-    'Matches refused because several links were equally likely.',
+    'Matches rejected because several links were equally likely.',
     [],
     (set) => set({}, counters.matches.ambiguous),
   );
@@ -54,7 +54,7 @@ export function exposeGateway(registry: Registry, counters: GatewayCounters, jou
   });
   counter(
     'signpost_gateway_event_batches_refused_total',
-    'Batches refused as a whole because nothing can be stored.',
+    'Batches rejected as a whole because nothing could be stored.',
     [],
     (set) => set({}, counters.events.refused_batches),
   );

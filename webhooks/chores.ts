@@ -1,10 +1,10 @@
-/** What webhooks need once a minute: old messages are deleted, and endpoints that fall behind without end are disabled. */
+/** Runs once a minute: deletes old messages, and disables endpoints that are too far behind. */
 import type { Clock } from '#common/clock.ts';
 import { MINUTE_MS } from '#common/durations.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { MessageStore } from './message-store.ts';
 
-/** Statements of one kind in one pass; the rest waits for the next. */
+/** Maximum statements of one kind per pass; the rest waits for the next pass. */
 const statementsMax = 20;
 
 export interface ChoreParts {
@@ -17,7 +17,7 @@ export interface ChoreParts {
 
 export class Chores {
   readonly name = 'chores';
-  /** As of the last pass. */
+  /** Values from the last pass. */
   backlog = { pending: 0, overdueMs: 0 };
   readonly #parts: ChoreParts;
   #timer: NodeJS.Timeout | undefined;
@@ -43,13 +43,14 @@ export class Chores {
     try {
       for (const endpointId of await store.overfull(pendingMax)) {
         const isDisabled = await store.disable(endpointId, 'backlog', clock());
-        if (isDisabled) log.warn({ endpoint_id: endpointId }, 'a webhook endpoint is too far behind and is disabled');
+        if (isDisabled)
+          log.warn({ endpoint_id: endpointId }, 'a webhook endpoint was disabled because it is too far behind');
       }
       await untilNone(() => store.failBacklogs());
       await untilNone(() => store.deleteOld());
       this.backlog = await store.backlog(clock());
     } catch (err) {
-      log.warn({ err }, 'old webhooks cannot be deleted; retrying');
+      log.warn({ err }, 'deleting old webhook messages failed; retrying');
     }
   }
 

@@ -1,12 +1,12 @@
-/** Reads the query string of a click, for postbacks whose template wants its parameters. */
+/** Reads the query string of a click, for postbacks whose template uses its parameters. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { isId, timeOfId } from '#common/ids.ts';
 
-/** A click is stored with the time of its id, unless the clock of its edge was wrong. */
+/** A click is stored under the time of its id, unless its edge's clock was wrong. */
 const marginMs = HOUR_MS;
 
-/** Empty for a click that is not known, or not stored any more. @throws ClickHouseFailure */
+/** Empty for a click that is unknown or no longer stored. @throws ClickHouseFailure */
 export type ReadQuery = (organizationId: string, data: Readonly<Record<string, unknown>>) => Promise<string>;
 
 export function queriesIn(clickhouse: ClickHouse): ReadQuery {

@@ -30,7 +30,7 @@ async function receiver(status = 204): Promise<Receiver> {
   return made;
 }
 
-/** What a receiver does, with the library that the specification's authors publish. */
+/** Verifies like a receiver, with the library published by the authors of the specification. */
 function verified({ received }: Receiver, secret: string, at = 0): unknown {
   const got = received[at];
   if (got === undefined) throw new Error('nothing was received');
@@ -45,7 +45,7 @@ async function ends(endpoint: EndpointForTest) {
 test('a delivery is signed so that the specification’s own library verifies it', async () => {
   const to = await receiver();
   const endpoint = await stage.endpoint(to.url);
-  const [id] = await stage.owe(endpoint);
+  const [id] = await stage.addMessages(endpoint);
   await stage.deliverAll();
   expect(verified(to, endpoint.secret)).toEqual({
     type: 'endpoint.test',
@@ -60,7 +60,7 @@ test('a delivery is signed so that the specification’s own library verifies it
   expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
 });
 
-test('while a secret is rotated, both verify; afterwards only the new one does', async () => {
+test('during a rotation both secrets verify; afterwards only the new one does', async () => {
   const to = await receiver();
   const endpoint = await stage.endpoint(to.url);
   const fresh = newWebhookSecret();
@@ -72,10 +72,10 @@ test('while a secret is rotated, both verify; afterwards only the new one does',
       stage.encryption.encrypt(fresh, webhookSecretContext(endpoint.id)),
     ],
   );
-  await stage.owe(endpoint);
+  await stage.addMessages(endpoint);
   await stage.deliverAll();
   expect(verified(to, endpoint.secret)).toEqual(verified(to, fresh));
-  await stage.owe(endpoint);
+  await stage.addMessages(endpoint);
   stage.nowMs += MINUTE_MS;
   await stage.deliverAll();
   expect(to.received).toHaveLength(2);
@@ -86,7 +86,7 @@ test('while a secret is rotated, both verify; afterwards only the new one does',
 test('a message that fails is sent again on the schedule with the same id and body, and ends as failed', async () => {
   const to = await receiver(500);
   const endpoint = await stage.endpoint(to.url);
-  const [id = ''] = await stage.owe(endpoint);
+  const [id = ''] = await stage.addMessages(endpoint);
   const began = stage.nowMs;
   await stage.deliverAll();
   for (const [n, wait] of retryDelaysMs.entries()) {
@@ -110,7 +110,7 @@ test('a message that fails is sent again on the schedule with the same id and bo
   expect(stage.nowMs - began).toBeLessThan(5 * DAY_MS);
   expect(await ends(endpoint)).toEqual({ disabled_reason: null, isFailing: true });
   to.answer = (response) => response.writeHead(200).end('ok');
-  await stage.owe(endpoint);
+  await stage.addMessages(endpoint);
   await stage.deliverAll();
   expect(await ends(endpoint)).toEqual({ disabled_reason: null, isFailing: false });
 });
@@ -118,17 +118,17 @@ test('a message that fails is sent again on the schedule with the same id and bo
 test('Retry-After postpones the next attempt', async () => {
   const to = await receiver();
   to.answer = (response) => response.writeHead(429, { 'retry-after': '600' }).end();
-  const [id = ''] = await stage.owe(await stage.endpoint(to.url));
+  const [id = ''] = await stage.addMessages(await stage.endpoint(to.url));
   await stage.deliverAll();
   expect((await stage.message(id))?.due_at).toEqual(new Date(stage.nowMs + 10 * MINUTE_MS));
 });
 
-test('410 disables an endpoint at once, and the others of its organization that want to know are notified', async () => {
+test('410 disables an endpoint immediately, and subscribed endpoints of its organization are notified', async () => {
   const [gone, watching] = [await receiver(410), await receiver()];
   const endpoint = await stage.endpoint(gone.url, { events: ['link.created', 'endpoint.disabled'] });
   const { organization_id: organizationId } = endpoint;
   const watcher = await stage.endpoint(watching.url, { organizationId, events: ['endpoint.disabled'] });
-  const [first = '', second = ''] = await stage.owe(endpoint, 7);
+  const [first = '', second = ''] = await stage.addMessages(endpoint, 7);
   await stage.deliverAll();
   expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBe('gone');
   expect(await stage.message(first)).toMatchObject({ status: 'failed', tries: 1 });
@@ -144,10 +144,10 @@ test('410 disables an endpoint at once, and the others of its organization that 
 test('an endpoint without any success for five days is disabled', async () => {
   const to = await receiver(503);
   const endpoint = await stage.endpoint(to.url);
-  await stage.owe(endpoint);
+  await stage.addMessages(endpoint);
   await stage.deliverAll();
   stage.nowMs += 5 * DAY_MS - HOUR_MS;
-  await stage.owe(endpoint);
+  await stage.addMessages(endpoint);
   await stage.deliverAll();
   expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBeNull();
   stage.nowMs += HOUR_MS;
@@ -155,7 +155,7 @@ test('an endpoint without any success for five days is disabled', async () => {
   expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBe('failing');
 });
 
-test('an endpoint that hangs is cut off at the time limit, and one that answers without end is not read to it', async () => {
+test('an endpoint that hangs times out, and an endless response is not read to its end', async () => {
   const [hangs, floods] = [await receiver(), await receiver()];
   hangs.answer = () => undefined;
   floods.answer = (response) => {
@@ -166,8 +166,8 @@ test('an endpoint that hangs is cut off at the time limit, and one that answers 
     more();
   };
   const [slow, endless] = [await stage.endpoint(hangs.url), await stage.endpoint(floods.url)];
-  await stage.owe(slow);
-  await stage.owe(endless);
+  await stage.addMessages(slow);
+  await stage.addMessages(endless);
   await stage.deliverAll(stage.process({ timeLimitMs: 300 }));
   expect(await stage.outcomes(slow)).toEqual(['timeout']);
   expect(await stage.outcomes(endless)).toEqual(['http_error']);
@@ -175,7 +175,7 @@ test('an endpoint that hangs is cut off at the time limit, and one that answers 
     'SELECT answer FROM webhook_attempts WHERE endpoint_id = $1',
     [endless.id],
   );
-  // Postgres stores no NUL.
+  // Postgres cannot store NUL.
   expect(attempt?.answer).toBe('x\ufffd'.repeat(512));
 });
 
@@ -183,8 +183,8 @@ test('what a process had claimed when it was killed is delivered by another one 
   const to = await receiver();
   to.answer = () => undefined;
   const endpoint = await stage.endpoint(to.url);
-  const [id = ''] = await stage.owe(endpoint);
-  // It never settles: its requests hang, and nothing is noted.
+  const [id = ''] = await stage.addMessages(endpoint);
+  // Its requests hang forever, and nothing is recorded.
   const killed = stage.process({ timeLimitMs: 600_000 });
   expect(await killed.claim()).toBe(1);
   await expect.poll(() => to.ids()).toEqual([id]);
@@ -197,7 +197,7 @@ test('what a process had claimed when it was killed is delivered by another one 
   await stage.deliverAll();
   expect(to.ids()).toEqual([id, id]);
   expect(await stage.message(id)).toMatchObject({ status: 'delivered', tries: 1 });
-  // Its attempt ends late, and takes nothing back.
+  // Its attempt ends late, and changes nothing.
   await to.stop();
   await killed.settled();
   expect(await stage.message(id)).toMatchObject({ status: 'delivered', tries: 1 });
@@ -206,7 +206,7 @@ test('what a process had claimed when it was killed is delivered by another one 
 test('several processes share the work: each message is sent once', async () => {
   const to = await receiver();
   const endpoint = await stage.endpoint(to.url);
-  const ids = await stage.owe(endpoint, 60);
+  const ids = await stage.addMessages(endpoint, 60);
   const processes = [stage.process(), stage.process(), stage.process()];
   await Promise.all(processes.map((one) => stage.deliverAll(one)));
   await stage.deliverAll();
@@ -218,30 +218,30 @@ test('one endpoint gets five messages at a time, a failing one gets one, and an 
   to.answer = () => undefined;
   const organizationId = await stage.newOrganization();
   const busy = await Promise.all(Array.from({ length: 6 }, () => stage.endpoint(to.url, { organizationId })));
-  for (const endpoint of busy) await stage.owe(endpoint, 10);
+  for (const endpoint of busy) await stage.addMessages(endpoint, 10);
   const failing = await stage.endpoint(to.url);
   await stage.db.execute('UPDATE webhook_endpoints SET failing_since = now() WHERE id = $1', [failing.id]);
-  await stage.owe(failing, 10);
+  await stage.addMessages(failing, 10);
   const hanging = stage.process({ timeLimitMs: 600_000 });
   expect(await hanging.claim()).toBe(21);
-  // Those of others are not in the way of one that works.
+  // Messages for other endpoints do not delay a working endpoint.
   expect(await stage.process({ timeLimitMs: 600_000 }).claim()).toBe(0);
   const well = await receiver();
-  const [id] = await stage.owe(await stage.endpoint(well.url));
+  const [id] = await stage.addMessages(await stage.endpoint(well.url));
   await stage.deliverAll();
   expect(well.ids()).toEqual([id]);
   await to.stop();
   await hanging.settled();
 });
 
-test('with few free places, every organization gets its first message before one gets its second', async () => {
+test('with few free slots, every organization gets its first message before any gets its second', async () => {
   const to = await receiver();
   const flood = await stage.endpoint(to.url);
-  const floods = await stage.owe(flood, 50);
+  const floods = await stage.addMessages(flood, 50);
   stage.nowMs += SECOND_MS;
   const quiet = [await stage.endpoint(to.url), await stage.endpoint(to.url)];
   const theirs: string[] = [];
-  for (const endpoint of quiet) theirs.push(...(await stage.owe(endpoint)));
+  for (const endpoint of quiet) theirs.push(...(await stage.addMessages(endpoint)));
   const ids = await stage.claimOnly(3);
   expect(ids).toHaveLength(3);
   expect(ids).toEqual(expect.arrayContaining(theirs));
@@ -251,11 +251,11 @@ test('with few free places, every organization gets its first message before one
   expect(new Set(to.ids()).size).toBe(52);
 });
 
-test('a process that is stopped gives back what it could not finish', async () => {
+test('a process that is stopped releases messages that it could not finish', async () => {
   const to = await receiver();
   to.answer = () => undefined;
   const endpoint = await stage.endpoint(to.url);
-  const [id = ''] = await stage.owe(endpoint);
+  const [id = ''] = await stage.addMessages(endpoint);
   const stopping = stage.process({ drainMs: 50 });
   expect(await stopping.claim()).toBe(1);
   await expect.poll(() => to.ids()).toEqual([id]);
@@ -267,7 +267,7 @@ test('a process that is stopped gives back what it could not finish', async () =
 test('messages and attempts are deleted after 30 days, by the clock of Postgres', async () => {
   const to = await receiver();
   const endpoint = await stage.endpoint(to.url);
-  const [old = '', young = ''] = await stage.owe(endpoint, 2);
+  const [old = '', young = ''] = await stage.addMessages(endpoint, 2);
   await stage.deliverAll();
   const age = (table: string, column: string) =>
     stage.db.execute(`UPDATE ${table} SET created_at = now() - interval '30 days 1 second' WHERE ${column} = $1`, [
@@ -275,7 +275,7 @@ test('messages and attempts are deleted after 30 days, by the clock of Postgres'
     ]);
   await age('webhook_messages', 'id');
   await age('webhook_attempts', 'message_id');
-  // A process whose clock is a year ahead deletes nothing else.
+  // A process whose clock is a year ahead deletes nothing more.
   stage.nowMs += 365 * DAY_MS;
   await stage.chores();
   stage.nowMs -= 365 * DAY_MS;
@@ -283,31 +283,31 @@ test('messages and attempts are deleted after 30 days, by the clock of Postgres'
   expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
 });
 
-test('an endpoint for which too many messages wait is disabled, and they can be replayed', async () => {
+test('an endpoint with too many waiting messages is disabled, and they can be replayed', async () => {
   const to = await receiver(500);
   const endpoint = await stage.endpoint(to.url);
-  const [id = ''] = await stage.owe(endpoint, 21);
+  const [id = ''] = await stage.addMessages(endpoint, 21);
   await stage.chores(21);
   expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBeNull();
-  await stage.owe(endpoint);
+  await stage.addMessages(endpoint);
   await stage.chores(21);
   expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBe('backlog');
   expect((await stage.message(id))?.status).toBe('failed');
 });
 
-test('a receiver that fails in every way gets each message at least once under its id, and nothing inside is reached', async () => {
+test('a receiver that fails in every way gets each message at least once under its id, and no internal address is reached', async () => {
   const inside = await receiver();
   const to = await receiverForTest('127.0.0.2');
   receivers.push(to);
   const endpoint = await stage.endpoint(`http://hooks.example:${to.port}/hook`);
-  // Where the name leads at each look-up; the receiver that restarts is at another address meanwhile.
+  // The address at each look-up; the restarting receiver is at another address in the meantime.
   let addresses = ['127.0.0.2'];
   const by = stage.process({
     resolve: async () => addresses,
     reachable: new ReachableAddresses(['127.0.0.2', '127.0.0.3']),
     timeLimitMs: 500,
   });
-  const ids = await stage.owe(endpoint, 4);
+  const ids = await stage.addMessages(endpoint, 4);
   const redirect: Receiver['answer'] = (response) => response.writeHead(307, { location: inside.url }).end();
   const moods: readonly [outcome: string, set: () => void][] = [
     ['http_error', () => (to.answer = (response) => response.writeHead(500).end())],
@@ -335,12 +335,12 @@ test('a receiver that fails in every way gets each message at least once under i
   expect(inside.received).toEqual([]);
 });
 
-test('a postback is sent by its method without a signature, tried again on the schedule, and its attempts show the template', async () => {
+test('a postback is sent with its method and without a signature, retried on the schedule, and its attempts show the template', async () => {
   const to = await receiver(503);
   const template = `${to.url}/{event_name}?id={event_id}`;
   const body = 'name={event_name}&value={revenue}';
   const endpoint = await stage.endpoint(template, { events: ['event.recorded'], postback: { method: 'POST', body } });
-  const [id = ''] = await stage.owe(endpoint);
+  const [id = ''] = await stage.addMessages(endpoint);
   await stage.deliverAll();
   to.answer = (response) => response.writeHead(200).end();
   stage.nowMs += retryDelaysMs[0] ?? 0;
@@ -357,10 +357,10 @@ test('a postback is sent by its method without a signature, tried again on the s
   expect(shown).toEqual([{ url: template }]);
 });
 
-test('a postback leads to no address inside the installation either', async () => {
+test('a postback cannot reach internal addresses either', async () => {
   const to = await receiver();
   const endpoint = await stage.endpoint(`${to.url}?i={event_id}`, { postback: { method: 'GET' } });
-  await stage.owe(endpoint);
+  await stage.addMessages(endpoint);
   await stage.deliverAll(stage.process({ reachable: new ReachableAddresses([]) }));
   expect(await stage.outcomes(endpoint)).toEqual(['address_not_allowed']);
   expect(to.received).toEqual([]);

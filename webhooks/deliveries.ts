@@ -1,9 +1,9 @@
 /**
- * Delivers messages: claims what is due, sends each in one request, and notes how that went.
+ * Delivers messages: claims due messages, sends each in one request, and records the outcome.
  *
- * Bounds: `concurrentMax` requests at a time, each for `timeLimitMs`; `message-store.ts` limits what one endpoint and one
- * organization get of them. A message whose attempt could not be noted, because Postgres is unavailable, is delivered
- * again when its lease has ended; so is one whose clicks could not be read, because ClickHouse is unavailable.
+ * Bounds: `concurrentMax` requests at a time, each for `timeLimitMs`; `message-store.ts` limits what one endpoint and
+ * one organization get of them. A message is delivered again after its lease if its attempt could not be recorded
+ * because Postgres is unavailable, or its clicks could not be read because ClickHouse is unavailable.
  */
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
@@ -29,9 +29,9 @@ import type { ReadClicks } from './stored-clicks.ts';
 
 const concurrentMax = 200;
 const lookMs = 500;
-/** At the end of the process, attempts under way have this long; then they are aborted and their messages given back. */
+/** Time that running attempts have when the process stops; then they are aborted and their messages released. */
 const drainMsMax = 8_000;
-/** Of an answer, this much is kept for the tenant to see. */
+/** Bytes of a response that are stored for the tenant to see. */
 const answerBytesMax = 1_024;
 export const timeLimitMs = 20_000;
 
@@ -85,7 +85,7 @@ export class Deliveries {
     clearTimeout(timer);
   }
 
-  /** Claims what is due and begins to deliver it. @returns the number of messages. Never rejects. */
+  /** Claims due messages and starts to deliver them. @returns the number of messages. Never rejects. */
   async claim(): Promise<number> {
     const free = concurrentMax - this.#underWay.size;
     if (free === 0 || this.#isStopping) return 0;
@@ -103,7 +103,7 @@ export class Deliveries {
     }
   }
 
-  /** Resolves when no attempt is under way. */
+  /** Resolves when no attempt is running. */
   async settled(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
@@ -172,18 +172,18 @@ export class Deliveries {
     const reason = await store.failed(attempt, nowMs, delay === null ? null : nowMs + delay);
     if (reason === undefined) return;
     this.disabled++;
-    this.#parts.log.info({ endpoint_id: attempt.message.endpoint_id, reason }, 'a webhook endpoint is disabled');
+    this.#parts.log.info({ endpoint_id: attempt.message.endpoint_id, reason }, 'a webhook endpoint was disabled');
   }
 
   #note(isAvailable: boolean, err?: unknown): void {
     if (isAvailable !== this.#isUnavailable) return;
     this.#isUnavailable = !isAvailable;
-    if (isAvailable) this.#parts.log.info('webhooks are delivered again');
-    else this.#parts.log.warn({ err }, 'webhooks cannot be delivered; retrying until they can');
+    if (isAvailable) this.#parts.log.info('webhooks can be delivered again');
+    else this.#parts.log.warn({ err }, 'delivering webhooks failed; retrying');
   }
 }
 
-/** `gone`: there is nothing to send any more. */
+/** `gone`: there is nothing left to send. */
 type SendOutcome =
   | OutboundOutcome
   | { readonly kind: 'failed'; readonly reason: WebhookFailure }
@@ -195,7 +195,7 @@ function namesOf(outcome: Exclude<SendOutcome, { kind: 'aborted' }>): Names {
   if (outcome.kind === 'gone') return { outcome: 'payload_gone', httpStatus: null, answer: '' };
   if (outcome.kind === 'failed') return { outcome: outcome.reason, httpStatus: null, answer: '' };
   const { status, body } = outcome;
-  // Postgres stores no NUL.
+  // Postgres cannot store NUL.
   const answer = body.toString('utf8').replaceAll('\0', '\ufffd');
   const isDelivered = status >= 200 && status < 300;
   return { outcome: isDelivered ? 'delivered' : 'http_error', httpStatus: status, answer };

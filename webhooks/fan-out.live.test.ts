@@ -48,7 +48,9 @@ const store = (table: string, rows: readonly object[], no: number, partition?: n
   storeRows(clickhouse, table, rows, no, partition);
 const commit = (no: number, ...tables: string[]) => commitBatch(stage.db, tables, no);
 
-async function owed(endpoint: EndpointForTest): Promise<{ id: string; type: string; data: Record<string, unknown> }[]> {
+async function messagesOf(
+  endpoint: EndpointForTest,
+): Promise<{ id: string; type: string; data: Record<string, unknown> }[]> {
   return stage.db.query(
     'SELECT id, type, data FROM webhook_messages WHERE endpoint_id = $1 ORDER BY type, data::text',
     [endpoint.id],
@@ -57,7 +59,7 @@ async function owed(endpoint: EndpointForTest): Promise<{ id: string; type: stri
 
 const waiting = async () => (await stage.db.query('SELECT FROM webhook_batches')).length;
 
-test('what the catalogue describes is what is selected', () => {
+test('the selected columns match the catalogue', () => {
   const names = (schema: object) => Object.keys((schema as { properties: object }).properties);
   const click = (clicksPayload.properties.clicks as unknown as { items: object }).items;
   expect(names(click)).toEqual([...webhookColumns.clicks]);
@@ -66,7 +68,7 @@ test('what the catalogue describes is what is selected', () => {
   expect(names(matchPayload)).toEqual([...webhookColumns.matches]);
 });
 
-test('no batch is owed while no endpoint wants records', async () => {
+test('no batch is queued while no endpoint subscribes to records', async () => {
   await stage.endpoint(url, { events: ['link.created', 'endpoint.disabled'] });
   const disabled = await stage.endpoint(url, { events: ['click.batch'] });
   await stage.db.execute("UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'gone' WHERE id = $1", [
@@ -76,7 +78,7 @@ test('no batch is owed while no endpoint wants records', async () => {
   expect(await waiting()).toBe(0);
 });
 
-test('every record is owed once to each endpoint that wants it, and to no other tenant or app', async () => {
+test('every record creates one message for each subscribed endpoint, and none for another tenant or app', async () => {
   const events = ['install.recorded', 'install.attributed', 'event.recorded', 'conversion.recorded', 'match.refused'];
   const all = await stage.endpoint(url, { events, eventNames: ['purchase'] });
   const { organization_id: organizationId } = all;
@@ -90,7 +92,7 @@ test('every record is owed once to each endpoint that wants it, and to no other 
     [
       { ...at, install_id: 'ins_1', attributed: true, link_id: 'lnk_1', properties: '{"a":"\\u0000x\\ud800"}' },
       { ...at, install_id: 'ins_2', attributed: false, app_id: 'app_2' },
-      // An opening, and one of an erased person.
+      // An opening, and an install of an erased person.
       { ...at, install_id: 'ins_3', attributed: true, trigger: 'reengagement' },
       { ...at, install_id: '', attributed: true },
     ],
@@ -117,7 +119,10 @@ test('every record is owed once to each endpoint that wants it, and to no other 
   await commit(no, 'installs', 'events', 'matches');
   expect(await fanOut().pass()).toBe(1);
   const facts = async (endpoint: EndpointForTest) =>
-    (await owed(endpoint)).map(({ type, data }) => [type, data['install_id'] || data['event_id'] || data['match_id']]);
+    (await messagesOf(endpoint)).map(({ type, data }) => [
+      type,
+      data['install_id'] || data['event_id'] || data['match_id'],
+    ]);
   expect(await facts(all)).toEqual([
     ['conversion.recorded', 'e1'],
     ['event.recorded', 'e1'],
@@ -129,7 +134,7 @@ test('every record is owed once to each endpoint that wants it, and to no other 
   expect(await facts(oneApp)).toEqual([['install.recorded', 'ins_2']]);
   expect(await facts(attributed)).toEqual([['install.attributed', 'ins_1']]);
   expect(await facts(foreign)).toEqual([]);
-  const [conversion] = await owed(all);
+  const [conversion] = await messagesOf(all);
   expect(conversion?.data).toMatchObject({
     app_id: 'app_1',
     name: 'purchase',
@@ -139,15 +144,15 @@ test('every record is owed once to each endpoint that wants it, and to no other 
     properties: {},
   });
   expect(conversion?.data).not.toHaveProperty('organization_id');
-  expect((await owed(attributed))[0]?.data['properties']).toEqual({ a: '\ufffdx\ufffd' });
-  // Owed again, as after a restore, they are the same messages.
-  const before = await owed(all);
+  expect((await messagesOf(attributed))[0]?.data['properties']).toEqual({ a: '\ufffdx\ufffd' });
+  // Queued again, as after a restore, they create the same messages.
+  const before = await messagesOf(all);
   await commit(no, 'installs', 'events', 'matches');
   expect(await fanOut().pass()).toBe(1);
-  expect(await owed(all)).toEqual(before);
+  expect(await messagesOf(all)).toEqual(before);
 });
 
-test('records at the same place of two partitions of the log are owed each', async () => {
+test('records at the same position of two partitions of the log create separate messages', async () => {
   const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
   const no = ++batchNo;
   for (const partition of [0, 3]) {
@@ -161,11 +166,11 @@ test('records at the same place of two partitions of the log are owed each', asy
     await commitBatch(stage.db, ['installs'], no, partition);
   }
   expect(await fanOut().pass()).toBe(2);
-  const ids = (await owed(endpoint)).map(({ data }) => data['install_id']);
+  const ids = (await messagesOf(endpoint)).map(({ data }) => data['install_id']);
   expect(ids).toEqual(['ins_of_partition_0', 'ins_of_partition_3']);
 });
 
-test('clicks are owed 500 at a time, and read when they are sent', async () => {
+test('click messages have 500 clicks each, which are read when they are sent', async () => {
   const endpoint = await stage.endpoint(receiver.url, { events: ['click.batch'], appIds: ['app_1', 'app_2'] });
   const { organization_id } = endpoint;
   const no = ++batchNo;
@@ -179,7 +184,7 @@ test('clicks are owed 500 at a time, and read when they are sent', async () => {
   await store('clicks', clicks, no);
   await commit(no, 'clicks');
   expect(await fanOut().pass()).toBe(1);
-  expect((await owed(endpoint)).map(({ data }) => data['part'])).toEqual([0, 1]);
+  expect((await messagesOf(endpoint)).map(({ data }) => data['part'])).toEqual([0, 1]);
   stage.nowMs = Date.now() + 1_000;
   await stage.deliverAll(stage.process({ readClicks: clicksIn(clickhouse) }));
   const sent = receiver.received.map(
@@ -194,7 +199,7 @@ test('clicks are owed 500 at a time, and read when they are sent', async () => {
       .sort(),
   ).toEqual(wanted.sort());
   expect(Object.keys(sent[0]?.[0] ?? {})).toEqual([...webhookColumns.clicks]);
-  // What is not stored any more is not sent.
+  // Clicks that are no longer stored are not sent.
   await stage.db.execute(
     "UPDATE webhook_messages SET status = 'pending', due_at = now(), data = data || '{\"batch_no\":0}' WHERE endpoint_id = $1",
     [endpoint.id],
@@ -205,7 +210,7 @@ test('clicks are owed 500 at a time, and read when they are sent', async () => {
   expect(await stage.endpointRow(endpoint.id)).toMatchObject({ disabled_reason: null, failing_since: null });
 });
 
-test('a process that dies in the middle of a batch, and several at once, owe each record once', async () => {
+test('each record creates one message, even if a process dies in the middle of a batch or several run concurrently', async () => {
   const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
   const { organization_id } = endpoint;
   const numbers = Array.from({ length: 12 }, () => ++batchNo);
@@ -213,7 +218,7 @@ test('a process that dies in the middle of a batch, and several at once, owe eac
     await store('installs', [{ organization_id, app_id: 'app_1', install_id: `ins_of_${no}` }], no);
     await commit(no, 'installs');
   }
-  // Its query is not answered before its connection to Postgres ends, as with the process.
+  // Its connection to Postgres ends before its query is answered, as when the process dies.
   let noteAsked: () => void = () => undefined;
   let noteEnded: (error: Error) => void = () => undefined;
   const asked = new Promise<void>((done) => {
@@ -241,11 +246,11 @@ test('a process that dies in the middle of a batch, and several at once, owe eac
   noteEnded(new Error('the process has ended'));
   await dying;
   errors.length = 0;
-  const ids = (await owed(endpoint)).map(({ data }) => data['install_id']);
+  const ids = (await messagesOf(endpoint)).map(({ data }) => data['install_id']);
   expect(ids.sort()).toEqual(numbers.map((no) => `ins_of_${no}`).sort());
 });
 
-test('after Postgres has lost commits, the records of all batches that it does not know are owed again', async () => {
+test('after Postgres has lost commits, the records of all batches that it does not know create their messages again', async () => {
   const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
   const { organization_id } = endpoint;
   const numbers = [++batchNo, ++batchNo, ++batchNo];
@@ -259,15 +264,15 @@ test('after Postgres has lost commits, the records of all batches that it does n
     await queries.execute('INSERT INTO ingest.last_batch VALUES (3, $1)', [numbers[2]]);
   });
   await fanOut().pass();
-  expect((await owed(endpoint)).map(({ data }) => data['install_id'])).toEqual(numbers.map((no) => `ins_${no}`));
-  // Its frames have come again.
+  expect((await messagesOf(endpoint)).map(({ data }) => data['install_id'])).toEqual(numbers.map((no) => `ins_${no}`));
+  // Its frames were received again.
   await stage.db.execute('DELETE FROM ingest.batch');
   await fanOut().pass();
-  expect(await owed(endpoint)).toHaveLength(3);
+  expect(await messagesOf(endpoint)).toHaveLength(3);
   expect(await waiting()).toBe(0);
 });
 
-test('a batch that cannot be read is postponed, and holds up no other', async () => {
+test('a batch that cannot be read is postponed, and does not block others', async () => {
   const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
   const [bad, good] = [++batchNo, ++batchNo];
   await store(
@@ -282,12 +287,12 @@ test('a batch that cannot be read is postponed, and holds up no other', async ()
     [bad],
   );
   expect(await fanOut().pass()).toBe(2);
-  expect(await owed(endpoint)).toHaveLength(1);
+  expect(await messagesOf(endpoint)).toHaveLength(1);
   expect([await waiting(), errors.splice(0).length]).toEqual([1, 1]);
   await stage.db.execute('DELETE FROM webhook_batches');
 });
 
-test('a postback is sent once for each event of its names and campaigns, filled with the event and the parameters of its click', async () => {
+test('a postback is sent once for each event that matches its names and campaigns, with values from the event and its click', async () => {
   const template = `${receiver.url}?e={event_name}&r={revenue}&c={currency}&k={campaign}&i={event_id}&g={query.gclid}`;
   const [events, eventNames] = [['event.recorded'], ['purchase']];
   const postback = { method: 'GET' as const, campaigns: ['summer & sale'] };
@@ -312,9 +317,9 @@ test('a postback is sent once for each event of its names and campaigns, filled 
     await commit(no, 'clicks', 'events');
     expect(await fanOut().pass()).toBe(1);
   }
-  expect((await owed(endpoint)).map(({ data }) => data['event_id'])).toEqual(['e1']);
-  expect((await owed(webhook)).map(({ data }) => data['event_id'])).toEqual(['e1', 'e2']);
-  expect(await owed(foreign)).toEqual([]);
+  expect((await messagesOf(endpoint)).map(({ data }) => data['event_id'])).toEqual(['e1']);
+  expect((await messagesOf(webhook)).map(({ data }) => data['event_id'])).toEqual(['e1', 'e2']);
+  expect(await messagesOf(foreign)).toEqual([]);
 
   await stage.db.execute('DELETE FROM webhook_messages WHERE endpoint_id = $1', [webhook.id]);
   receiver.received.splice(0);
@@ -326,7 +331,7 @@ test('a postback is sent once for each event of its names and campaigns, filled 
   expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
 });
 
-test('of a click that is not known, or of another app, a postback has no parameters', async () => {
+test('a postback has no parameters of an unknown click or a click of another app', async () => {
   const [organization_id, no] = [await stage.newOrganization(), ++batchNo];
   const click_id = newId('clk', batchTimeMs);
   await store('clicks', [{ organization_id, app_id: 'app_1', click_id, query: 'gclid=1' }], no);

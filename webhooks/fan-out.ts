@@ -1,28 +1,28 @@
 /**
- * Makes messages of the records that ingest has stored.
+ * Creates messages for the records that ingest has stored.
  *
  *   ingest: DELETE FROM ingest.batch, with the marks ──trigger──▶ webhook_batches ──▶ here: rows of the batch from ClickHouse
  *                                                                                  ──▶ webhook_messages, and the batch is deleted
  *
- * Must stay true: the messages of a batch are added in the transaction that deletes it from webhook_batches. So each record is
- * owed to each endpoint once, whichever process dies when.
+ * Invariant: the messages of a batch are added in the transaction that deletes it from webhook_batches. So each record
+ * creates one message for each endpoint, whenever a process dies.
  *
- * Bounds: one batch at a time, which ingest limits; a batch that fails is postponed, so that it does not hold up others.
+ * Bounds: one batch at a time, which ingest limits; a batch that fails is postponed, so that it does not block others.
  */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { batchesBetween } from '#clickhouse/queries/batch-records.ts';
 import { isObject } from '#common/json-object.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import { type Postgres, PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
-import { type BatchPart, type OwedMessage, owedByBatch, type Subscriber } from './owed-messages.ts';
+import { type BatchPart, messagesOfBatch, type RecordMessage, type Subscriber } from './record-messages.ts';
 
 const lookMs = 500;
-/** In one pass; the rest waits for the next. */
+/** Maximum per pass; the rest waits for the next pass. */
 const batchesMax = 100;
 const rowsAtOnce = 1_000;
 const postponedMinutes = 5;
 
-interface OwedBatch {
+interface QueuedBatch {
   readonly log_partition: number;
   readonly batch_no: number;
   readonly batch_no_to: number;
@@ -36,8 +36,8 @@ const next = `
 const remove = 'DELETE FROM webhook_batches WHERE log_partition = $1 AND batch_no = $2';
 const subscribers = `
   SELECT id, organization_id, app_ids, events, event_names, campaigns FROM webhook_endpoints WHERE disabled_at IS NULL AND created_at <= $1`;
-/** An endpoint that is deleted meanwhile makes this fail, and the batch is read again without it. */
-const owe = `
+/** If an endpoint is deleted in the meantime, this fails, and the batch is read again without it. */
+const insertion = `
   INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
   SELECT signpost_webhook_message_id(m.endpoint_id, m.fact), m.endpoint_id, m.organization_id, m.type, to_timestamp(m.occurred_ms / 1000.0), m.data
     FROM jsonb_to_recordset($1) AS m (endpoint_id text, organization_id text, type text, fact text, occurred_ms bigint, data jsonb)
@@ -45,7 +45,7 @@ const owe = `
 
 export interface FanOutParts {
   readonly db: Postgres;
-  /** The server that ingest inserts into: a replica may lack the newest rows. */
+  /** The server that ingest inserts into, because a replica may lack the newest rows. */
   readonly clickhouse: ClickHouse;
   readonly log: Pick<Log, 'warn' | 'info' | 'error'>;
 }
@@ -75,7 +75,7 @@ export class FanOut {
     await this.#running;
   }
 
-  /** Makes the messages of every batch that is due. @returns how many batches there were. Never rejects. */
+  /** Creates the messages of every due batch. @returns the number of batches. Never rejects. */
   async pass(): Promise<number> {
     let done = 0;
     try {
@@ -95,10 +95,10 @@ export class FanOut {
 
   /** @returns whether there was a batch. @throws PostgresUnavailable, ClickHouseFailure */
   async #one(): Promise<boolean> {
-    let batch: OwedBatch | undefined;
+    let batch: QueuedBatch | undefined;
     try {
       const added = await this.#parts.db.transaction(async (queries) => {
-        [batch] = await queries.query<OwedBatch>(next, [], 'next_webhook_batch');
+        [batch] = await queries.query<QueuedBatch>(next, [], 'next_webhook_batch');
         return batch === undefined ? 0 : await this.#expand(queries, batch);
       });
       if (batch === undefined) return false;
@@ -114,7 +114,7 @@ export class FanOut {
     }
   }
 
-  async #expand(queries: Queries, batch: OwedBatch): Promise<number> {
+  async #expand(queries: Queries, batch: QueuedBatch): Promise<number> {
     const { clickhouse } = this.#parts;
     const { log_partition, batch_no, batch_no_to } = batch;
     await queries.execute(remove, [log_partition, batch_no], 'remove_webhook_batch');
@@ -129,19 +129,19 @@ export class FanOut {
       return 0;
     }
     const wanting = await queries.query<Subscriber>(subscribers, [batch.owed_at], 'webhook_subscribers');
-    const messages = await owedByBatch(clickhouse, batch, wanting);
+    const messages = await messagesOfBatch(clickhouse, batch, wanting);
     let added = 0;
     for (let at = 0; at < messages.length; at += rowsAtOnce) {
-      added += await queries.execute(owe, [jsonOf(messages.slice(at, at + rowsAtOnce))], 'owe_webhooks');
+      added += await queries.execute(insertion, [jsonOf(messages.slice(at, at + rowsAtOnce))], 'owe_webhooks');
     }
     return added;
   }
 
-  async #postpone({ log_partition, batch_no }: OwedBatch, err: unknown): Promise<void> {
+  async #postpone({ log_partition, batch_no }: QueuedBatch, err: unknown): Promise<void> {
     this.counters.postponed++;
     this.#parts.log.error(
       { err, log_partition, batch_no },
-      'a batch cannot be turned into webhooks; it is tried again',
+      'turning a batch into webhook messages failed; retrying later',
     );
     await this.#parts.db.execute(
       `UPDATE webhook_batches SET due_at = now() + interval '${postponedMinutes} minutes' WHERE log_partition = $1 AND batch_no = $2`,
@@ -152,13 +152,13 @@ export class FanOut {
   #note(isAvailable: boolean, err?: unknown): void {
     if (isAvailable !== this.#isUnavailable) return;
     this.#isUnavailable = !isAvailable;
-    if (isAvailable) this.#parts.log.info('records are turned into webhooks again');
-    else this.#parts.log.warn({ err }, 'records cannot be turned into webhooks; retrying until they can');
+    if (isAvailable) this.#parts.log.info('records can be turned into webhook messages again');
+    else this.#parts.log.warn({ err }, 'turning records into webhook messages failed; retrying');
   }
 }
 
-/** Without what Postgres cannot store in JSON: NUL, and halves of characters. */
-function jsonOf(messages: readonly OwedMessage[]): string {
+/** Removes what Postgres cannot store in JSON: NUL and unpaired surrogates. */
+function jsonOf(messages: readonly RecordMessage[]): string {
   return JSON.stringify(messages, (_key, value: unknown) => {
     if (typeof value === 'string') return storable(value);
     if (!isObject(value) || Object.keys(value).every((key) => storable(key) === key)) return value;

@@ -1,4 +1,4 @@
-/** The webhooks process is killed at every step of its work, twice, and the next one goes on. */
+/** The webhooks process is killed at every step of its work, twice, and the next process continues. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';
@@ -52,13 +52,13 @@ const rows = () =>
        FROM webhook_messages m ORDER BY id`,
   );
 
-/** Facts of one organization with three endpoints: two want installs, one wants clicks. */
+/** Records of one organization with three endpoints: two subscribe to installs, one to clicks. */
 class Facts {
   readonly #organizationId: string;
   readonly #installs: readonly string[];
   readonly #clicks: string;
-  /** The path of an endpoint and the fact that it is owed. */
-  readonly owed: string[] = [];
+  /** The path of an endpoint and the record for which it has a message. */
+  readonly expected: string[] = [];
 
   private constructor(organizationId: string, installs: readonly string[], clicks: string) {
     this.#organizationId = organizationId;
@@ -86,15 +86,15 @@ class Facts {
       await storeRows(clickhouse, 'installs', rowsOf('install_id', installs), no);
       await storeRows(clickhouse, 'clicks', rowsOf('click_id', clicks), no);
       await commitBatch(stage.db, ['installs', 'clicks'], no);
-      this.owed.push(...this.#installs.flatMap((path) => installs.map((id) => `${path} ${id}`)));
-      this.owed.push(`${this.#clicks} ${clicks.join()}`);
+      this.expected.push(...this.#installs.flatMap((path) => installs.map((id) => `${path} ${id}`)));
+      this.expected.push(`${this.#clicks} ${clicks.join()}`);
     }
   }
 }
 
 const urlOf = (path: string) => receiver.url.replace('/hook', path);
 
-/** The fact that each request tells, and the id under which it does. */
+/** The record that each request reports, and the message id. */
 function told(): { readonly id: string; readonly fact: string }[] {
   return receiver.received.map(({ headers, path, body }) => {
     const { data } = JSON.parse(body) as { data: { install_id?: string; clicks?: { click_id: string }[] } };
@@ -109,20 +109,23 @@ function countOf(ids: readonly string[]): Map<string, number> {
   return counts;
 }
 
-/** Instead of waiting for the ends of leases: as if they had passed. */
+/** Expires leases, instead of waiting for them. */
 async function passTime(): Promise<void> {
   await stage.db.execute(
     `UPDATE webhook_messages SET due_at = due_at - interval '${leaseMs} milliseconds' WHERE status = 'pending'`,
   );
 }
 
-/** What must be true of a process that was just killed. @returns what was delivered, and how often each was sent by then. */
+/**
+ * What must hold after a process was just killed. @returns what was delivered, and how often each message had been
+ * sent.
+ */
 async function checkKilled(): Promise<Map<string, number>> {
   const known = await rows();
   const sent = countOf(receiver.ids());
   const leased = known.filter(({ lease }) => lease !== null);
   for (const { due_at } of leased) expect(due_at.getTime()).toBeLessThanOrEqual(Date.now() + leaseMs);
-  // Of what the receiver got, only what was under way is not noted.
+  // Of the requests that the receiver got, only running attempts are not recorded.
   const noted = known.filter(({ status, delivered }) => status === 'delivered' && delivered === 1);
   const accounted = new Set([...noted, ...leased].map(({ id }) => id));
   expect([...sent.keys()].filter((id) => !accounted.has(id))).toEqual([]);
@@ -131,7 +134,7 @@ async function checkKilled(): Promise<Map<string, number>> {
 
 interface Moment {
   readonly name: string;
-  /** Where a statement of the process is held; absent: the receiver holds it. */
+  /** Where a statement of the process is blocked; absent: the receiver blocks the request. */
   readonly trigger?: string;
   readonly answer?: Receiver['answer'];
   /** Whether the endpoints have failed before. */
@@ -196,7 +199,7 @@ const moments: readonly Moment[] = [
 testCostlyCases(
   moments,
   2,
-  'killed $name, twice, webhooks owe each fact once to each endpoint and deliver it under one id',
+  'killed $name, twice, the webhooks process creates one message for each record and endpoint, and delivers it under one id',
   async ({ trigger, answer = accepted, isFailing = false }) => {
     const facts = await Facts.begin();
     let settled = new Map<string, number>();
@@ -217,31 +220,33 @@ testCostlyCases(
       (await stage.db.query('SELECT FROM webhook_batches')).length,
       (await rows()).filter(({ status, lease }) => status !== 'delivered' || lease !== null).length,
     ];
-    await expect.poll(async () => (await rows()).length, patience).toBe(facts.owed.length);
+    await expect.poll(async () => (await rows()).length, patience).toBe(facts.expected.length);
     await expect.poll(open, patience).toEqual([0, 0]);
     await webhooks.end(last);
 
     const requests = told();
     const pairs = [...new Set(requests.map(({ id, fact }) => `${id} ${fact}`))];
     const known = await rows();
-    expect([...new Set(requests.map(({ fact }) => fact))].sort()).toEqual([...facts.owed].sort());
-    expect(pairs).toHaveLength(facts.owed.length);
+    expect([...new Set(requests.map(({ fact }) => fact))].sort()).toEqual([...facts.expected].sort());
+    expect(pairs).toHaveLength(facts.expected.length);
     expect([...new Set(requests.map(({ id }) => id))].sort()).toEqual(known.map(({ id }) => id));
-    // One attempt of each message is stored as its delivery, and what a killed process had stored was not sent again.
-    expect(known.map(({ delivered }) => delivered)).toEqual(facts.owed.map(() => 1));
+    // Each message has one stored delivery, and messages that a killed process had recorded were not sent again.
+    expect(known.map(({ delivered }) => delivered)).toEqual(facts.expected.map(() => 1));
     const sent = countOf(receiver.ids());
     expect([...settled].filter(([id, times]) => sent.get(id) !== times)).toEqual([]);
   },
 );
 
-test('a batch whose messages take several statements is owed whole or not at all', { tags: ['slow'] }, async () => {
+test('a batch whose messages need several statements is added completely or not at all', {
+  tags: ['slow'],
+}, async () => {
   const endpoint = await stage.endpoint(receiver.url, { events: ['install.recorded'] });
   const no = ++batchNo;
   const at = { organization_id: endpoint.organization_id, app_id: 'app_1' };
   const installs = Array.from({ length: 1_100 }, (_, n) => ({ ...at, install_id: `ins_${no}_${n}` }));
   await storeRows(clickhouse, 'installs', installs, no);
   await commitBatch(stage.db, ['installs'], no);
-  // The last of the batch is in the second statement.
+  // The last message of the batch is in the second statement.
   await webhooks.killAtTrigger(
     `BEFORE INSERT ON webhook_messages FOR EACH ROW WHEN (NEW.data ->> 'install_id' = 'ins_${no}_1099')`,
   );
@@ -249,8 +254,8 @@ test('a batch whose messages take several statements is owed whole or not at all
   const last = webhooks.start();
   await expect.poll(async () => (await rows()).length, patience).toBe(installs.length);
   await webhooks.end(last);
-  const owed = await stage.db.query('SELECT DISTINCT data FROM webhook_messages');
-  expect(owed).toHaveLength(installs.length);
+  const stored = await stage.db.query('SELECT DISTINCT data FROM webhook_messages');
+  expect(stored).toHaveLength(installs.length);
 });
 
 const disabling: readonly Moment[] = [
@@ -277,12 +282,12 @@ const disabling: readonly Moment[] = [
 testCostlyCases(
   disabling,
   1,
-  'killed $name, webhooks disable an endpoint that must be, and owe the notice once',
+  'killed $name, the webhooks process disables a failing endpoint and creates one endpoint.disabled message',
   async ({ trigger = '', isFailing = false }) => {
     const bad = await stage.endpoint(urlOf('/hook/bad'));
     const { organization_id: organizationId } = bad;
     await stage.endpoint(urlOf('/hook/watching'), { organizationId, events: ['endpoint.disabled'] });
-    const [id = ''] = await stage.owe(bad);
+    const [id = ''] = await stage.addMessages(bad);
     const sixDaysAgo = "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days' WHERE id = $1";
     if (isFailing) await stage.db.execute(sixDaysAgo, [bad.id]);
     const [status, reason, state] = isFailing ? [500, 'failing', 'pending'] : [410, 'gone', 'failed'];
@@ -301,7 +306,7 @@ testCostlyCases(
   },
 );
 
-test('what a killed process had claimed is delivered when its lease ends, not before, and holds up no later fact', {
+test('messages claimed by a killed process are delivered when the lease ends, not before, and do not block later messages', {
   tags: ['slow'],
 }, async () => {
   const facts = await Facts.begin();
@@ -317,10 +322,10 @@ test('what a killed process had claimed is delivered when its lease ends, not be
   };
   await facts.add();
   const last = webhooks.start();
-  await expect.poll(() => arrivals.size, { ...patience, timeout: leaseMs + 60_000 }).toBe(facts.owed.length);
+  await expect.poll(() => arrivals.size, { ...patience, timeout: leaseMs + 60_000 }).toBe(facts.expected.length);
   await webhooks.end(last);
   const early = [...arrivals].filter(([, atMs]) => atMs < endMs).map(([id]) => id);
   expect(early.length).toBeGreaterThan(0);
   expect(early.filter((id) => claimed.some((one) => one.id === id))).toEqual([]);
-  expect(receiver.received).toHaveLength(facts.owed.length);
+  expect(receiver.received).toHaveLength(facts.expected.length);
 });

@@ -27,7 +27,7 @@ const metrics = createMetrics('webhooks');
 
 const url = config.WEBHOOKS_DATABASE_URL || config.DATABASE_URL;
 const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is unavailable') });
-// Only the first of several servers: ingest inserts there, and another one may not have the rows yet.
+// Only the first of several servers, because ingest inserts there, and others may not have the rows yet.
 const [first = ''] = urlsIn(config.CLICKHOUSE_URL);
 const clickhouse = new ClickHouse({ url: first, reads: readLimits, requestTimeoutMs: 15_000 });
 const store = new MessageStore(db);

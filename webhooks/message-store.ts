@@ -5,8 +5,8 @@
  *      ▲                    │        └────────▶ failed (after the last attempt, or when the endpoint is gone)
  *      └──── later, or when the lease has ended ┘
  *
- * Several processes share the work: a claimed message has a lease, and whatever a process that dies has claimed is
- * delivered by another one when the lease has ended. So a message is delivered at least once.
+ * Several processes share the work: a claimed message has a lease, and if the process dies, another one delivers the
+ * message when the lease has ended. So a message is delivered at least once.
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
@@ -14,13 +14,13 @@ import type { PostbackMethod } from '#common/webhooks/postback-template.ts';
 import type { DisabledReason } from '#common/webhooks/webhook-events.ts';
 import { failingMsMax } from './schedule.ts';
 
-/** Longer than an attempt may take, with what is written afterwards. */
+/** Longer than an attempt may take, including the writes after it. */
 export const leaseMs = 60_000;
 /** Messages that are delivered to one endpoint at a time, by all processes together (two may exceed it for a moment). */
 const perEndpointMax = 5;
-/** To one that fails, so that it holds no connections that others need. */
+/** Limit for a failing endpoint, so that it does not occupy connections that others need. */
 const perFailingEndpointMax = 1;
-/** To all endpoints of one organization. */
+/** Limit for all endpoints of one organization. */
 const perOrganizationMax = 20;
 /** Messages and attempts are kept for this time, pending messages too. */
 export const keptMs = 30 * DAY_MS;
@@ -42,7 +42,7 @@ export interface ClaimedMessage {
   readonly secret_ciphertext: string | null;
   readonly previous_secret_ciphertext: string | null;
   readonly previous_secret_until: Date | null;
-  /** Null for a webhook; of a postback the URL is a template, as is the body. */
+  /** Null for a webhook. A postback's URL and body are templates. */
   readonly postback_method: PostbackMethod | null;
   readonly postback_body: string | null;
 }
@@ -56,7 +56,10 @@ export interface Attempt {
   readonly answer: string;
 }
 
-/** Of each endpoint its oldest messages, in turns: with few free places, every organization gets the first of its own before one gets a second. */
+/**
+ * Takes the oldest messages of each endpoint in turn: with few free slots, every organization gets its first message
+ * before any gets a second.
+ */
 const claim = `
   WITH free AS (
     SELECT e.id, e.organization_id,
@@ -92,13 +95,13 @@ export class MessageStore {
     this.#db = db;
   }
 
-  /** Leases up to `max` messages that are due. */
+  /** Leases up to `max` due messages. */
   claim(nowMs: number, lease: string, max: number): Promise<ClaimedMessage[]> {
     const values = [new Date(nowMs), lease, new Date(nowMs + leaseMs), max];
     return this.#db.query<ClaimedMessage>(claim, values, 'claim_webhooks');
   }
 
-  /** Gives a message back whose attempt was aborted. */
+  /** Releases a message whose attempt was aborted. */
   async release({ id, lease }: ClaimedMessage, nowMs: number): Promise<void> {
     await this.#db.execute(
       'UPDATE webhook_messages SET lease = NULL, due_at = $3 WHERE id = $1 AND lease = $2',
@@ -124,7 +127,7 @@ export class MessageStore {
     });
   }
 
-  /** Of a message of which nothing is left to send. It says nothing about its endpoint. */
+  /** Outcome of a message whose clicks are no longer stored. It does not count for or against its endpoint. */
   abandoned(attempt: Attempt): Promise<void> {
     const { id, lease } = attempt.message;
     return this.#db.transaction(async (queries) => {
@@ -135,9 +138,10 @@ export class MessageStore {
   }
 
   /**
-   * An endpoint that must be disabled is disabled in the same transaction: there may be no later attempt that would do it.
+   * If the endpoint must be disabled, that happens in the same transaction, because there may be no later attempt that
+   * would do it.
    *
-   * @param retryMs when the next attempt begins; null: there is none.
+   * @param retryMs when the next attempt starts; null: there is none.
    * @returns why the endpoint was disabled; undefined if it was not.
    */
   failed(attempt: Attempt, nowMs: number, retryMs: number | null): Promise<DisabledReason | undefined> {
@@ -155,7 +159,7 @@ export class MessageStore {
         [endpoint_id, new Date(nowMs)],
         'webhook_fails',
       );
-      // It was deleted meanwhile.
+      // The endpoint was deleted in the meantime.
       if (row === undefined) return undefined;
       const isFailing = nowMs - row.failing_since.getTime() >= failingMsMax;
       const reason = attempt.httpStatus === 410 ? 'gone' : isFailing ? 'failing' : undefined;
@@ -164,7 +168,10 @@ export class MessageStore {
     });
   }
 
-  /** Disables an endpoint and owes the notice to the other endpoints of its organization. @returns whether it was enabled. */
+  /**
+   * Disables an endpoint and adds a message for the other endpoints of its organization. @returns whether it was
+   * enabled.
+   */
   disable(endpointId: string, reason: DisabledReason, nowMs: number): Promise<boolean> {
     return this.#db.transaction((queries) => disableEndpoint(queries, endpointId, reason, nowMs));
   }
@@ -178,7 +185,10 @@ export class MessageStore {
     return rows.map(({ endpoint_id }) => endpoint_id);
   }
 
-  /** Fails what waits for an endpoint that is disabled for its backlog, so that enabling it does not disable it again. */
+  /**
+   * Fails the waiting messages of an endpoint that was disabled for its backlog, so that it is not disabled again right
+   * after it is enabled.
+   */
   failBacklogs(): Promise<number> {
     return this.#db.execute(
       `UPDATE webhook_messages SET status = 'failed', lease = NULL WHERE id IN (
@@ -187,7 +197,7 @@ export class MessageStore {
     );
   }
 
-  /** By the clock of Postgres: that of one process, if it is wrong, must delete nothing. @returns the number of rows. */
+  /** Uses the clock of Postgres, so that a process with a wrong clock deletes nothing. @returns the number of rows. */
   async deleteOld(): Promise<number> {
     let deleted = 0;
     deleted += await this.#db.execute(
@@ -202,7 +212,10 @@ export class MessageStore {
     return deleted;
   }
 
-  /** What waits for enabled endpoints, and since when the oldest of it is due. One that fails delays only its own messages. */
+  /**
+   * Number of messages that wait for enabled endpoints, and since when the oldest is due. A failing endpoint delays
+   * only its own messages, so it does not count.
+   */
   async backlog(nowMs: number): Promise<{ readonly pending: number; readonly overdueMs: number }> {
     const [row] = await this.#db.query<{ pending: number; oldest: Date | null }>(
       `SELECT count(*) AS pending, min(m.due_at) FILTER (WHERE e.failing_since IS NULL) AS oldest FROM webhook_messages m
@@ -213,7 +226,7 @@ export class MessageStore {
   }
 }
 
-/** Of a deleted endpoint nothing is kept. */
+/** Nothing of a deleted endpoint is kept. */
 async function keepAttempt(queries: Queries, attempt: Attempt): Promise<void> {
   const { message, attemptedMs, durationMs, outcome, httpStatus, answer } = attempt;
   const { endpoint_id, id, type, url } = message;

@@ -1,4 +1,4 @@
-/** The body of a message: the same bytes at each attempt. */
+/** The body of a message, identical at each attempt. */
 import { type LinkRow, linkAnswer, linkSchema } from '#common/links/link.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { PAYLOAD_VERSION } from '#common/webhooks/webhook-events.ts';
@@ -11,7 +11,7 @@ export interface MessageContent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** @returns null if what it reports is not stored any more. @throws ClickHouseFailure */
+/** @returns null if the reported record is no longer stored. @throws ClickHouseFailure */
 export async function payloadOf(
   message: MessageContent,
   shortUrl: ShortUrl,
@@ -40,7 +40,7 @@ async function dataOf(
   return clicks.length === 0 ? null : { clicks };
 }
 
-/** A link as the API returns it, from the row as a trigger wrote it. */
+/** A link as the API returns it, from the row that a trigger recorded. */
 function linkData(row: Readonly<Record<string, unknown>>, shortUrl: ShortUrl): object {
   const time = (name: string) => new Date(String(row[name]));
   const answer = linkAnswer(

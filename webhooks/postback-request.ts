@@ -1,4 +1,4 @@
-/** The request of a postback: its templates, filled with a record and with the parameters of its click. */
+/** The request of a postback: its templates, filled with values of a record and with the parameters of its click. */
 import type { OutboundRequest } from '#common/outbound-request.ts';
 import { asksForQuery, filled, type PostbackMethod } from '#common/webhooks/postback-template.ts';
 import { eventExample } from '#common/webhooks/record-payloads.ts';

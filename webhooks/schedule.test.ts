@@ -4,7 +4,7 @@ import { retryDelayMs, retryDelaysMs } from './schedule.ts';
 
 const nowMs = Date.parse('2026-01-15T09:30:00Z');
 
-test('the schedule has nine waits, and no tenth', () => {
+test('the schedule has nine delays, and no tenth', () => {
   const waits = Array.from({ length: 10 }, (_, n) => retryDelayMs(n + 1, '', nowMs));
   expect(waits).toEqual([...retryDelaysMs, null]);
   expect(waits.slice(0, 4)).toEqual([5 * SECOND_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS]);

@@ -1,7 +1,10 @@
-/** When the next attempt to deliver a message begins. */
+/** When the next attempt to deliver a message starts. */
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
 
-/** The waits after each failed attempt, as the Standard Webhooks specification suggests them. After the last wait comes the last attempt. */
+/**
+ * The delays after each failed attempt, as suggested by the Standard Webhooks specification. The last attempt follows
+ * the last delay.
+ */
 export const retryDelaysMs: readonly number[] = [
   5 * SECOND_MS,
   5 * MINUTE_MS,
@@ -14,15 +17,15 @@ export const retryDelaysMs: readonly number[] = [
   24 * HOUR_MS,
 ];
 
-/** An endpoint without any success for so long is disabled. */
+/** An endpoint without any success for this long is disabled. */
 export const failingMsMax = 5 * DAY_MS;
 
-/** A receiver can't postpone a message for longer. */
+/** Maximum time by which a receiver can postpone a message. */
 const retryAfterMsMax = DAY_MS;
 
 /**
  * @param tries attempts that have failed, including the last.
- * @param retryAfter the header of the last answer; it can only lengthen the wait.
+ * @param retryAfter the header of the last response; it can only lengthen the delay.
  * @returns null after the last attempt.
  */
 export function retryDelayMs(tries: number, retryAfter: string, nowMs: number): number | null {

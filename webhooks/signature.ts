@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { keyOfSecret } from '#common/webhooks/webhook-secret.ts';
 
-/** @param secrets while one is being replaced, both; each adds a signature. */
+/** @param secrets both secrets during a rotation; each adds a signature. */
 export function signedHeaders(
   id: string,
   nowMs: number,

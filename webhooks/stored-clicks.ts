@@ -1,9 +1,9 @@
-/** Reads the clicks of a `click.batch`, whose message only says where they are. */
+/** Reads the clicks of a `click.batch`, whose message has only their position. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type BatchPlace, clicksOfPart, webhookSettings } from '#clickhouse/queries/batch-records.ts';
 import { CLICKS_MAX } from '#common/webhooks/webhook-events.ts';
 
-/** What `owed-messages.ts` keeps of them. */
+/** As stored by `record-messages.ts`. */
 interface ClickBatch extends BatchPlace {
   readonly app_ids: readonly string[] | null;
   readonly part: number;

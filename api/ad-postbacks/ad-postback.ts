@@ -29,7 +29,7 @@ export function adPostbackAnswer({ id: _, received_at, unverified_reason, ...fie
 const text = nullable(Type.String());
 const whole = nullable(Type.Integer());
 const sequence_index = Type.Integer({
-  description: 'Of the conversion window: one conversion has up to three postbacks, 0, 1 and 2.',
+  description: 'Index of the conversion window: a conversion has up to three postbacks, 0, 1 and 2.',
 });
 const source = {
   ad_network_id: text,
@@ -43,21 +43,21 @@ const source = {
 export const adPostbackSchema = Type.Object(
   {
     framework: Type.Unsafe<(typeof frameworks)[number]>({ type: 'string', enum: [...frameworks] }),
-    transaction_id: Type.String({ description: 'Apple’s; the same copy is stored once.' }),
+    transaction_id: Type.String({ description: 'Apple’s id of the transaction; a repeated copy is stored once.' }),
     ...source,
-    verified: Type.Boolean({ description: 'Whether Apple signed it, and not for a test.' }),
+    verified: Type.Boolean({ description: 'Whether Apple signed it, and it is not a test.' }),
     unverified_reason: Type.Unsafe<UnverifiedReason | null>({
       type: ['string', 'null'],
       enum: [...unverifiedReasons, null],
-      description: 'development: Apple signed it, but for a test. null if it is verified.',
+      description: 'Why it is not verified. development: Apple signed it for a test. null if it is verified.',
     }),
     received_at: Type.String({ format: 'date-time' }),
-    version: nullable(Type.String({ description: 'Of SKAdNetwork.' })),
+    version: nullable(Type.String({ description: 'Version of SKAdNetwork.' })),
     source_app_id: nullable(Type.String({ description: 'The app that showed the ad, in the App Store.' })),
     source_domain: text,
     marketplace_id: text,
     conversion_type: nullable(Type.String({ description: 'download, redownload or re-engagement.' })),
-    did_win: nullable(Type.Boolean({ description: 'null: of a version that knows only winning ones.' })),
+    did_win: nullable(Type.Boolean({ description: 'null: a version that reports only winning postbacks.' })),
     fidelity_type: whole,
     ad_interaction_type: nullable(Type.String({ description: 'click or view.' })),
     country_code: nullable(Type.String({ description: 'Apple does not sign it.' })),

@@ -18,7 +18,7 @@ import {
   countExample,
 } from './ad-postback.ts';
 
-/** Redirectors remove older ones. */
+/** Redirectors remove older postbacks. */
 const KEPT_DAYS = 180;
 const DAYS_DEFAULT = 30;
 const COUNTS_MAX = 200;
@@ -62,8 +62,8 @@ const listAdPostbacks = route({
   scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'List the copies of Apple’s postbacks for an app',
-  description: `SKAdNetwork's and AdAttributionKit's copies of winning postbacks, newest first. Each is kept for ${KEPT_DAYS} days. Do not count those that are not verified: anyone can send them.`,
+  summary: 'List Apple’s ad postbacks for an app',
+  description: `Copies of winning postbacks from SKAdNetwork and AdAttributionKit, newest first. They are kept for ${KEPT_DAYS} days. Ignore copies that are not verified: anyone can send them.`,
   params: Type.Object({ app_id: Type.String({ examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) }),
   query,
   answers: {
@@ -75,7 +75,7 @@ const listAdPostbacks = route({
           next_cursor: nullable(Type.String({ description: 'null on the last page.' })),
           counts: nullable(
             Type.Array(adPostbackCountSchema, {
-              description: `On the first page, of all that match: the verified ones that won, by source and value, at most the ${COUNTS_MAX} most frequent. null on others.`,
+              description: `On the first page: verified winning postbacks among all that match, by source and value, at most the ${COUNTS_MAX} most frequent. null on other pages.`,
             }),
           ),
         },
@@ -114,7 +114,7 @@ function periodOf(
     if (text !== undefined && !isStorableTime(text)) return invalid(name, storableTimes);
   const oldestMs = nowMs - KEPT_DAYS * DAY_MS;
   const fromMs = received_after === undefined ? nowMs - DAYS_DEFAULT * DAY_MS : Date.parse(received_after);
-  // A clock of Postgres that is a little ahead must not hide the newest.
+  // If the clock of Postgres is slightly ahead, the newest postbacks must still be listed.
   const toMs = received_before === undefined ? nowMs + DAY_MS : Date.parse(received_before);
   return [new Date(Math.max(fromMs, oldestMs)), new Date(toMs)];
 }

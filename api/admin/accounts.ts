@@ -27,9 +27,9 @@ export interface NewUser {
   readonly email: string;
   readonly name: string;
   readonly password: string;
-  /** Id or name of one that exists, else the name of a new one. */
+  /** Id or name of an existing organization, or the name of a new one. */
   readonly organization: string;
-  /** Default: owner of a new organization, member of one that exists. */
+  /** Default: owner in a new organization, member in an existing one. */
   readonly role?: Role;
 }
 
@@ -49,7 +49,7 @@ export async function createUser(parts: AdminParts, user: NewUser): Promise<Crea
   return outcome;
 }
 
-/** Same, but only when there is no user yet; otherwise `exists`. Two concurrent calls create one user. */
+/** Like createUser, but only if there is no user yet; otherwise `exists`. Two concurrent calls create one user. */
 export async function createFirstUser(
   parts: AdminParts,
   user: NewUser,
@@ -150,7 +150,7 @@ export async function createOrganization(
   const fault = namedFault('name', nameFault(name));
   if (fault) return fault;
   return db.transaction(async (queries) => {
-    // Of two concurrent creations, the second sees the first.
+    // The lock makes the second of two concurrent calls see the organization of the first.
     await queries.execute('LOCK TABLE organizations IN SHARE ROW EXCLUSIVE MODE');
     if (await findOrganization(queries, name)) return refused(`an organization named ${name.trim()} already exists`);
     const id = newId('org', clock());

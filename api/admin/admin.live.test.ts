@@ -87,10 +87,7 @@ test('explain says where a short link leads, as the redirector decides it', asyn
   expect(before.stdout).toContain('\nLocation: https://de.example/\n');
   expect(after.stdout).toContain('rules[0] is passed over: its before does not hold.');
   const unknown = await admin(['explain', 'https://go.shop.example/winter', '--user-agent', 'curl/8']);
-  expect([unknown.code, unknown.stderr]).toEqual([
-    1,
-    'there is no link go.shop.example/winter: it is answered with 404\n',
-  ]);
+  expect([unknown.code, unknown.stderr]).toEqual([1, 'there is no link go.shop.example/winter: visitors get a 404\n']);
 });
 
 test('a script creates a user with flags and a password on standard input', async () => {
@@ -173,7 +170,7 @@ test('users and organizations are removed by command, each with one line of outp
   const deleted = await admin(['delete-organization', ...one]);
   expect([deleted.code, deleted.stdout]).toEqual([0, expect.stringMatching(/^org_\w+ is deleted, with 0 apps\n$/)]);
   expect((await admin(['release-host', '--host', 'go.example.com'])).stderr).toBe(
-    'no organization holds the host go.example.com\n',
+    'no organization owns the host go.example.com\n',
   );
 });
 
@@ -307,7 +304,7 @@ test('after a secret rotation all API keys are unchanged and need only the new s
   expect(await reencryptApiKeys(parts.db, new ApiKeys(parseSecretKeys(printed)))).toBe(0);
 });
 
-test('rates of exchange are stored as a whole, replaced when repeated, and dropped after ten years', async () => {
+test('exchange rates are stored all or none, replaced when repeated, and dropped after ten years', async () => {
   await parts.db.execute("INSERT INTO exchange_rates (day, currency, rate) VALUES ('2001-01-31', 'EUR', 1)");
   const text =
     '\uFEFFday,currency,rate\r\n2026-01-31,EUR,1\n2026-01-31, USD, 0.9\n\n2026-02-01,USD,0.000000000000001\n';
@@ -333,7 +330,7 @@ test('rates of exchange are stored as a whole, replaced when repeated, and dropp
   ]);
 });
 
-test('a file of links is looked at, imported and taken back from the command line', { tags: ['slow'] }, async () => {
+test('a file of links is checked, imported and undone from the command line', { tags: ['slow'] }, async () => {
   const { db } = parts;
   const [organization, app] = [newId('org', 1), newId('app', 1)];
   await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Import')`, [organization]);
@@ -359,7 +356,7 @@ test('a file of links is looked at, imported and taken back from the command lin
     stdout: expect.stringContaining('1 links imported'),
   });
   expect(await links()).toBe(1);
-  // In one go, and the link that is here already is no other.
+  // The import runs in one command, and the link that already exists is not created again.
   expect((await admin([...args, '--upgrade-http', '--confirm'])).stdout).toContain('new: 1, same: 1');
   expect(await links()).toBe(2);
   expect((await admin(['import', '--undo', id])).stdout).toContain('1 links removed, 0 kept');

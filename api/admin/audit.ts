@@ -29,7 +29,7 @@ export function addAuditCommand(program: Command, context: AuditContext): void {
   program
     .command('audit')
     .description(
-      'Check the analytics for consistency: every rollup cell against its raw rows, every record against its position in ' +
+      'Check that the statistics are consistent: every rollup cell against its raw rows, every record against its position in ' +
         'the log, and the positions against the clicks. Exits with 1 if a check fails. Set CLICKHOUSE_URL to choose the server.',
     )
     .option('--from <date>', 'first day (UTC); default: 7 days ago', dateOption)

@@ -36,7 +36,7 @@ const roles: readonly Role[] = ['owner', 'member', 'viewer'];
 
 export function adminProgram(context: AdminContext): Command {
   const program = new Command('admin')
-    .description('Manages the users, organizations and keys of a Signpost installation.')
+    .description('Manage the users, organizations and keys of a Signpost installation.')
     .addHelpText(
       'after',
       '\nThe commands use the database in DATABASE_URL. Default: the one that npm start runs on this machine.',
@@ -74,7 +74,7 @@ function addUserCommands(program: Command, context: AdminContext): void {
     .option('--name <name>', 'full name of the user')
     .option('--organization <name>', 'name of a new organization, or name or id of an existing one')
     .addOption(
-      new Option('--role <role>', 'default: owner of a new organization, member of an existing one').choices(roles),
+      new Option('--role <role>', 'default: owner in a new organization, member in an existing one').choices(roles),
     )
     .option('--if-none', 'do nothing if any user exists; if no password is given, generate and print one')
     .action((options: CreateUserOptions) =>
@@ -127,7 +127,7 @@ function roleOf({ role }: CreateUserOptions): { role?: Role } {
 function addOrganizationCommands(program: Command, context: AdminContext): void {
   program
     .command('create-organization')
-    .description('Create an organization without members. The name must not be taken.')
+    .description('Create an organization without members. The name must not exist yet.')
     .option('--name <name>', 'name of the organization')
     .action(async (options: { name?: string }) => {
       const name = await ask('--name', options.name, 'Name', nameFault);
@@ -136,7 +136,7 @@ function addOrganizationCommands(program: Command, context: AdminContext): void 
 
   program
     .command('add-member')
-    .description('Add a user to an organization, or change the role of a member.')
+    .description('Add a user to an organization, or change a member’s role.')
     .option('--email <address>', 'e-mail address of the user')
     .option('--organization <name>', 'name or id')
     .addOption(new Option('--role <role>', 'role of the member').choices(roles))
@@ -171,7 +171,7 @@ function addSecretCommands(program: Command, context: AdminContext): void {
   program
     .command('rotate-secret')
     .description(
-      'Re-encrypt every API key with the newest key of SECRET_KEY; the API keys do not change. First put a new key in front ' +
+      'Re-encrypt every API key with the newest key of SECRET_KEY; the API keys do not change. First add a new key at the front ' +
         '(--new prints the value) and restart every process. Then run this command, and remove the old key afterwards.',
     )
     .option('--new', 'only print the SECRET_KEY with a new key in front; keep the output secret')

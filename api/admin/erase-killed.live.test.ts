@@ -1,6 +1,6 @@
 /**
- * An erasure that is killed before any of its steps, while ingest compares the cells of retention and revenue with the records. What
- * the killed process has already removed must not be needed to find the rest.
+ * Kills an erasure before each of its steps, while ingest compares the cells of retention and revenue with the records.
+ * Completing the erasure must not need what the killed process has already removed.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -41,7 +41,7 @@ beforeAll(async () => {
     clickhouse: new ClickHouse({ url: store.url, requestTimeoutMs: 60_000 }),
     redis: new Redis({ url: redis.url, name: 'erase-killed', commandTimeoutMs: 10_000 }),
     nats: await Nats.connect({ url: nats.url, name: 'erase-killed', installation: defaultInstallation }),
-    // Ingest is always ahead: it has nothing to store.
+    // Ingest has nothing left to store.
     clock: () => (nowMs += DAY_MS),
   };
   asIngest = new Postgres({ url: postgres.urlAs('signpost_ingest'), name: 'erase-killed-ingest' });
@@ -62,7 +62,7 @@ beforeAll(async () => {
     time: systemTime,
     log: (_, line) => lines.push(line),
   });
-  // Somebody else, with activity on many days: a comparison that finds no change counts only one of them again.
+  // Another person, with activity on many days: a comparison that finds no change recounts only one of these days.
   const other = await addPerson();
   for (let ago = 60; ago > 0; ago--) await addEvent({ install_id: other.install }, ago);
 });
@@ -81,7 +81,7 @@ interface TestPerson {
   readonly user: string;
   readonly device: string;
   readonly install: string;
-  /** One that Postgres knows of, and one that only Redis does. */
+  /** One click is stored in Postgres, the other only in Redis. */
   readonly clicks: readonly [string, string];
 }
 
@@ -104,7 +104,7 @@ async function addEvent(ids: Record<string, string>, daysAgo: number): Promise<v
   await insert('events', { ...common(), name: 'buy', time: ago(daysAgo), sign: 1, ...ids, ...revenue });
 }
 
-/** The user leads to the device, the device to the install, and both to clicks that no record names. */
+/** The user id leads to the device, the device to the install, and both to clicks that no record names. */
 async function addPerson(): Promise<TestPerson> {
   const n = ++count;
   const clicks = [newId('clk', Date.now() - 2 * n), newId('clk', Date.now() - 2 * n - 1)] as const;
@@ -125,7 +125,10 @@ async function addPerson(): Promise<TestPerson> {
 
 class Killed extends Error {}
 
-/** The stores of a process that is killed before its change `at`. A comparison takes place before the one in front of that, and before events change. */
+/**
+ * Stores that kill the process before its change number `at`. A comparison runs before the preceding change, and before
+ * events change.
+ */
 function killedAt(at: number): { stores: EraseStores; changes: string[] } {
   const changes: string[] = [];
   const change = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
@@ -138,7 +141,7 @@ function killedAt(at: number): { stores: EraseStores; changes: string[] } {
     return await work();
   };
   const { db, clickhouse, redis, nats, clock } = stores;
-  /** The same store, whose methods that change something are noted. */
+  /** The same store, with calls of its writing methods recorded. */
   const watched = <Store extends object>(store: Store, methods: readonly (keyof Store & string)[]): Store =>
     new Proxy(store, {
       get: (_, name) => {
@@ -180,7 +183,7 @@ const cells = () =>
       GROUP BY ALL HAVING n != 0 OR amount != '0' ORDER BY ALL`,
   );
 
-/** What the records say: the cells are made anew. */
+/** The correct result: the cells are rebuilt from the records. */
 async function expectCellsOfRecords(message: string): Promise<void> {
   const kept = await cells();
   await stores.clickhouse.command('TRUNCATE TABLE active_installs');
@@ -188,7 +191,7 @@ async function expectCellsOfRecords(message: string): Promise<void> {
   expect(kept, message).toEqual(await cells());
 }
 
-/** The erasures in Postgres: those that ingest and the operator hear of, and all. */
+/** The erasures in Postgres: those that are reported to ingest and the operator, and all. */
 async function noted(): Promise<{ told: number; all: number }> {
   const rows = await stores.db.query('SELECT FROM ingest.unfinished_erasure');
   return { told: (await unfinishedErasures(asIngest)).length, all: rows.length };
@@ -222,7 +225,7 @@ const again: Finish = async (person) => {
 };
 const withoutNames: Finish = () => eraseUnfinished(stores, 60_000);
 
-test('an erasure that is killed after its last row is completed by the same command, and its cells are right without it', {
+test('an erasure that is killed after its last row is completed by the same command, and its cells are right even before that', {
   timeout: 3 * MINUTE_MS,
 }, async () => {
   const changes = await changesOfAnErasure();
@@ -231,7 +234,7 @@ test('an erasure that is killed after its last row is completed by the same comm
   await expectToSurviveAKill(last + 1, changes[last] ?? '', again);
 });
 
-test('an erasure that is killed before any of its changes is completed, by the same command or by one that names nobody', {
+test('an erasure that is killed before any of its changes can be completed by the same command or by --unfinished', {
   tags: ['slow'],
   timeout: 15 * MINUTE_MS,
 }, async () => {
@@ -240,7 +243,7 @@ test('an erasure that is killed before any of its changes is completed, by the s
     await expectToSurviveAKill(at, changes[at - 1] ?? 'nothing', at < 2 || at % 2 === 0 ? again : withoutNames);
 });
 
-test('the comparison and the next erasure tell of one that was interrupted, until it is completed', {
+test('the comparison and the next erasure report an interrupted erasure until it is completed', {
   timeout: 5 * MINUTE_MS,
 }, async () => {
   const [person, other] = [await addPerson(), await addPerson()];

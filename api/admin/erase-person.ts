@@ -6,7 +6,9 @@ import type { Queries } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
 import { AdminError } from './questions.ts';
 
-/** More devices, installs or clicks than one person has: such an id is shared, for example a placeholder device id. */
+/**
+ * More devices, installs or clicks than one person can have: such an id is shared, for example a placeholder device id.
+ */
 const idsMax = 300;
 const roundsMax = 10;
 
@@ -39,7 +41,7 @@ export async function completePerson(given: Person, scope: ErasureScope, stores:
     }
     if (countOf(person) > idsMax) {
       throw new AdminError(
-        `these ids are linked to more than ${idsMax} others, so they do not belong to one person: erase the devices one at a time`,
+        `these ids are linked to more than ${idsMax} others, so they probably belong to several people: erase the devices one at a time`,
       );
     }
   }
@@ -76,7 +78,7 @@ async function idsInPostgres({ db, appIds }: PersonStores, person: Person): Prom
   };
 }
 
-/** Clicks that a device has claimed, and whose device it is that has one. */
+/** Clicks that the devices claimed, and the devices that claimed the clicks. */
 async function idsOfClaims({ db, appIds }: PersonStores, { device, install, click }: Person): Promise<Found> {
   const rows = await db.query<{ click_id: string; device: string }>(
     'SELECT click_id, device FROM claims WHERE app_id = ANY ($1) AND (device = ANY ($2) OR click_id = ANY ($3)) LIMIT $4',
@@ -97,7 +99,7 @@ async function idsInRedis({ redis, appIds }: PersonStores, person: Person): Prom
   return { device: [], install: [], click };
 }
 
-/** Answers that devices got; an install without a device is stored under its own id. */
+/** Stored answers to devices; an install without a device is stored under its own id. */
 export function matchKeys(appIds: readonly string[], { device, install }: Person): string[] {
   return appIds.flatMap((app) => [...device, ...install].map((id) => `match:${app}:${id}`));
 }

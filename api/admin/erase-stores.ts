@@ -79,7 +79,10 @@ export async function scrubPostgres(db: Queries): Promise<string[]> {
 
 const scanCount = 1_000;
 
-/** KEYS: one key of lines. ARGV: what the lines to remove begin with. Answers how many there were; the rest expires as before. */
+/**
+ * KEYS: one key of lines. ARGV: prefixes of the lines to remove. Returns how many lines were removed; the rest expires
+ * as before.
+ */
 const removeLinesScript = `
 local text = redis.call('GET', KEYS[1])
 if not text then return 0 end
@@ -159,7 +162,7 @@ async function eraseKey(erasure: ErasureInRedis, key: string): Promise<number> {
   return await commands.del(key);
 }
 
-/** The clicks of one person are found by their ids, those of an app by their lines. */
+/** A person's clicks are found by their ids, an app's by their lines. */
 async function eraseLinesById(erasure: ErasureInRedis, key: string): Promise<number> {
   const { redis, appIds, person } = erasure;
   const timePart = key.slice('clicks:'.length);
@@ -185,8 +188,8 @@ function isOpenOf(key: string, { device, install }: Person): boolean {
 }
 
 /**
- * Purges the log. Its records are stored already, except the newest: those are in the journals, and are published again
- * within two minutes. A replay can start no earlier than now. @throws AdminError
+ * Purges the log. Its records are already stored, except the newest ones, which are in the journals and are published
+ * again within two minutes. A later replay cannot go back before this moment. @throws AdminError
  */
 export async function emptyLog(nats: NatsClient): Promise<void> {
   const answer = await nats.request(nats.names.api('STREAM.PURGE'), Buffer.alloc(0));

@@ -131,7 +131,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 }, MINUTE_MS);
 
-/** Records of one process of an edge, from its start to its end. */
+/** Records of one edge process, from its start to its end. */
 async function journalled(lines: readonly (readonly [RecordKind, string])[], root = journalRoot): Promise<void> {
   const slot = `edge-${++slots}`;
   const journal = await Journal.open({
@@ -180,7 +180,7 @@ function installOf({ click, device, install, user, address }: TestPerson, time: 
   });
 }
 
-/** A link's opening of the app on the device. */
+/** An app opening through a link on the device. */
 function openingOf(one: TestPerson, time: number): string {
   const install = decodeInstall(installOf({ ...one, user: '' }, time));
   if (typeof install === 'string') throw new Error(install);
@@ -188,7 +188,7 @@ function openingOf(one: TestPerson, time: number): string {
   return installJson({ ...install, install_id: id, match_id: id, trigger: 'reengagement' });
 }
 
-/** A match request of a device, and the clicks that it was compared with. */
+/** A match request of a device and the clicks that it was compared with. */
 function matchOf(
   { device, install, click, address }: TestPerson,
   time: number,
@@ -238,7 +238,7 @@ function earlyEventsOf({ device, address }: TestPerson, received_at: number): [R
   });
 }
 
-/** What the SDK edge and ingest store about a person besides the records. */
+/** What the gateway and ingest store about a person besides the records. */
 async function keepBeside({ click, device, install }: TestPerson): Promise<void> {
   const { db, redis } = stores;
   const answer = JSON.stringify({ match_id: `mat-${click}`, app_id, click_id: click });
@@ -289,12 +289,12 @@ async function stored(records: number): Promise<void> {
   await expect.poll(counted, { timeout: MINUTE_MS, interval: 100 }).toBe(records);
 }
 
-/** As they appear in files: UTF-8, or JSON in ASCII. */
+/** The ids as they appear in files: UTF-8, or JSON in ASCII. */
 function textsOf({ click, device, install, user }: TestPerson): string[] {
   return [click, device.slice(device.lastIndexOf('ü') + 1), install, user];
 }
 
-/** Which texts appear in which files of a folder, while its server creates and deletes some. */
+/** Which texts appear in which files of a folder, while its server creates and deletes files. */
 function found(root: string, texts: readonly string[]): string[] {
   return unlessGone(() => readdirSync(root, { withFileTypes: true }), []).flatMap((entry) => {
     const path = join(root, entry.name);
@@ -305,7 +305,7 @@ function found(root: string, texts: readonly string[]): string[] {
   });
 }
 
-/** What was read, or `nothing` if it was deleted meanwhile. */
+/** The content, or `nothing` if the file was deleted in the meantime. */
 function unlessGone<T>(read: () => T, nothing: T): T {
   try {
     return read();
@@ -354,13 +354,13 @@ test(
     // Bob's device was compared with Ada's click too.
     await journalled([matchOf(ada, now, [ada.click]), matchOf(bob, now, [bob.click, ada.click])]);
     await stored(16);
-    // The event that arrived before its install has its link by now, in two more rows.
+    // The event that arrived before its install has been assigned its link by now, in two more rows.
     const learned =
       'SELECT count() AS rows, sum(sign) AS events, max(link_id) AS link FROM events WHERE is_learned AND name = {name:String}';
     await expect
       .poll(() => stores.clickhouse.query(learned, { name: 'early' }), { timeout: MINUTE_MS })
       .toEqual([{ rows: 2, events: 0, link: link_id }]);
-    // An edge that is disconnected has more of Ada's records.
+    // A disconnected edge has more of Ada's records.
     const lateJournals = join(folder, 'late-journals');
     await journalled(
       [['click', clickOf(ada, now)], ...eventsOf(ada, now), matchOf(ada, now, [ada.click])],
@@ -368,7 +368,7 @@ test(
     );
     const before = await sums();
     const texts = textsOf(ada);
-    // Proves that the search works: files of all stores contain the ids now.
+    // Proves that the search works: at this point, files of all stores contain the ids.
     for (const store of ['postgres', 'clickhouse', 'nats'] as const) {
       expect(found(servers[store].dataDir, texts), store).not.toEqual([]);
     }
@@ -376,7 +376,7 @@ test(
     const ofBob = (await inRedis(textsOf(bob))).length;
 
     const lines = await erase(stores, request({ device: [ada.device] }));
-    // Six rows of four events; eight if ingest has just found that another one has no install.
+    // Six rows of four events; eight if ingest has just found that another event has no install.
     expect(lines[0]).toMatch(/^blanked 1 clicks, 2 installs, [68] events, 2 matches, 1 refused records$/);
     expect(await inRedis(texts)).toEqual([]);
     for (const root of [journalRoot, ...Object.values(servers).map(({ dataDir }) => dataDir)]) {
@@ -457,7 +457,7 @@ test('erasing the people of one organization leaves those of other organizations
 
 test('while ingest is behind, an erasure does what it can and reports that it is incomplete', async () => {
   const [cy, neighbor] = [testPerson(), testPerson()];
-  // At the same place of another partition of the log: each partition counts its own frames.
+  // The same position in another partition of the log: each partition numbers its own frames.
   for (const [{ install: i, device: d }, p] of [
     [cy, 9],
     [neighbor, 8],

@@ -1,9 +1,10 @@
 /**
  * `npm run admin -- erase`: a person, or all people of an organization, from every store.
  *
- * Order: add the ids to the list that ingest applies, so that records in flight are stored blank; wait until ingest has stored what
- * was received before; erase in Redis and Postgres; blank the rows in ClickHouse, which keep their positions, links and amounts;
- * purge the log. From its beginning to its end, Postgres has what the next run needs to complete it after a crash.
+ * Order: add the ids to the list that ingest applies, so that records in flight are stored without personal data; wait
+ * until ingest has stored what was received before; erase in Redis and Postgres; blank the rows in ClickHouse, which
+ * keep their positions, links and amounts; purge the log. Throughout, Postgres holds what the next run needs to
+ * complete the erasure after a crash.
  */
 import { randomBytes } from 'node:crypto';
 import { type Command, InvalidArgumentError } from 'commander';
@@ -47,7 +48,7 @@ export interface EraseRequest {
   readonly waitMs: number;
 }
 
-/** Ingest rereads the list at shorter intervals than this. */
+/** Ingest rereads the list more often than this. */
 const listedMs = 12_000;
 const pollMs = 500;
 
@@ -82,7 +83,7 @@ export function addEraseCommand(program: Command, context: EraseContext): void {
     .option('--user <id>', 'a user_id that an app sent (not a Signpost user); repeatable', ids)
     .option('--everybody', 'erase all people in all apps of the organization, instead of one person')
     .option('--unfinished', 'complete the erasures that were interrupted, of all organizations')
-    .option('--wait <seconds>', 'maximum wait for ingest to store the records received so far', '300')
+    .option('--wait <seconds>', 'maximum seconds to wait for ingest to store the records received so far', '300')
     .action(async (options: EraseOptions) => {
       const request = options.unfinished ? unfinishedOf(options) : requestOf(options);
       const stores = await context.stores();
@@ -91,9 +92,9 @@ export function addEraseCommand(program: Command, context: EraseContext): void {
     });
 }
 
-/** @throws AdminError when options name somebody, who would not be erased. */
+/** @throws AdminError when options name a person, who would not be erased. */
 export function unfinishedOf({ unfinished: _, wait: __, ...others }: EraseOptions): null {
-  if (Object.keys(others).length > 0) throw new AdminError('--unfinished takes no option but --wait');
+  if (Object.keys(others).length > 0) throw new AdminError('--unfinished can be combined only with --wait');
   return null;
 }
 
@@ -150,10 +151,10 @@ function sentenceOf({ organization_id, app_id, ids, begun_at }: UnfinishedErasur
   return `The erasure of ${who} of ${app_id || organization_id} that began at ${begun_at.toISOString()} is not finished`;
 }
 
-/** Erasures that were interrupted, or run now. */
+/** Erasures that were interrupted or are running now. */
 async function othersOf({ db }: EraseStores): Promise<string[]> {
   return (await unfinishedErasuresOf(db)).map(
-    (one) => `${sentenceOf(one)}. If it does not run any more, complete it: npm run admin -- erase --unfinished`,
+    (one) => `${sentenceOf(one)}. If it is no longer running, complete it: npm run admin -- erase --unfinished`,
   );
 }
 
@@ -188,8 +189,8 @@ async function eraseWithin(stores: EraseStores, { scope, appIds, given, waitMs }
   if (!isCaughtUp) {
     await scrubPostgres(db);
     throw new AdminError(
-      `${lineOf(rows)}; ingest has not yet stored all records received before this command. It will store the remaining ones blank. ` +
-        'Run the same command again once ingest has caught up, to erase what it stored meanwhile and to purge the log',
+      `${lineOf(rows)}; ingest has not yet stored all records received before this command. It will store the remaining ones without personal data. ` +
+        'Run the same command again once ingest has caught up, to erase what it stored in the meantime and to purge the log',
     );
   }
   await emptyLog(nats);
@@ -199,7 +200,7 @@ async function eraseWithin(stores: EraseStores, { scope, appIds, given, waitMs }
   return [
     lineOf(rows),
     `Removed ${installs} installs from Postgres and ${keys} keys from Redis`,
-    'Purged the log, including all other records: a replay can start no earlier than now',
+    'Purged the log, including all other records: a replay cannot go back before this moment',
     'ClickHouse deletes the old files within 15 minutes; existing backups still contain the data',
     ...left,
   ];

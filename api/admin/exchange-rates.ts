@@ -1,10 +1,10 @@
-/** Rates of exchange, from a CSV file. */
+/** Exchange rates from a CSV file. */
 import { isPlainDate } from '#common/storable-time.ts';
 import type { AdminParts } from './accounts.ts';
 import { type Refused, refused } from './refusal.ts';
 
 const linesMax = 500_000;
-/** Rows of one statement. */
+/** Maximum rows of one statement. */
 const lotSize = 10_000;
 const keptYears = 10;
 
@@ -29,7 +29,7 @@ export async function setExchangeRates({ db, clock }: AdminParts, text: string):
     if (line.trim() === '' || (at === 0 && line.trim().toLowerCase() === 'day,currency,rate')) continue;
     const rate = rateOf(line);
     if (!rate)
-      return refused(`line ${at + 1} is not day,currency,rate, such as 2026-01-31,USD,0.92: ${line.slice(0, 80)}`);
+      return refused(`line ${at + 1} must be day,currency,rate, such as 2026-01-31,USD,0.92: ${line.slice(0, 80)}`);
     rates.set(`${rate.day} ${rate.currency}`, rate);
   }
   if (rates.size === 0) return refused('the file has no rates');

@@ -1,4 +1,4 @@
-/** `npm run admin -- explain`: why a short link leads a visitor where it does. */
+/** `npm run admin -- explain`: explains where a short link leads a visitor, and why. */
 import type { Command } from 'commander';
 import { readExplainedLink } from '#api/explained-link.ts';
 import { explainLink } from '#api/link-explanation.ts';
@@ -59,7 +59,7 @@ async function explainUrl(
   const explained = link
     ? await readExplainedLink((sql, values) => db.query(sql, [[link.organization_id], ...values]), link.id)
     : null;
-  if (explained === null) throw new AdminError(`there is no link ${hostname}${pathname}: it is answered with 404`);
+  if (explained === null) throw new AdminError(`there is no link ${hostname}${pathname}: visitors get a 404`);
   const shortUrl = (host: string, code: string) => `https://${host}${pathOfCode(code)}`;
   const { status, headers, sentences } = explainLink(explained, { ...visit, query: search.slice(1) }, nowMs, shortUrl);
   return [...sentences, '', `HTTP ${status}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)];

@@ -1,4 +1,4 @@
-/** `npm run admin`: commands on the hosts of short links. */
+/** `npm run admin`: commands for short-link hosts. */
 import type { Command } from 'commander';
 import type { AdminContext } from './admin-context.ts';
 import { hostNameFault, releaseHost, verifyHost } from './hosts.ts';

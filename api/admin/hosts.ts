@@ -1,4 +1,4 @@
-/** Commands on hosts: verifies one without a DNS record, or releases one from its owner. */
+/** Commands for hosts: verify one without a DNS record, or release one from its owner. */
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { AdminParts } from './accounts.ts';
 import { type Refused, refused } from './refusal.ts';
@@ -22,10 +22,10 @@ export async function verifyHost(
   const served = claims.find((one) => one.is_verified);
   if (served) return refused(`${host} is already verified, for ${served.id}`);
   const [claim, another] = claims;
-  if (!claim) return refused(`no app ${appId ? `${appId} ` : ''}has the host ${host}`);
+  if (!claim) return refused(`no app ${appId ? `${appId} ` : ''}has claimed the host ${host}`);
   if (another)
     return refused(
-      `several apps have the host ${host}: choose one with --app (${claims.map(({ id }) => id).join(', ')})`,
+      `several apps claim the host ${host}: choose one with --app (${claims.map(({ id }) => id).join(', ')})`,
     );
   try {
     await db.execute('UPDATE apps SET host_verified_at = $2 WHERE id = $1 AND host = $3 AND deleted_at IS NULL', [
@@ -47,8 +47,8 @@ export interface ReleasedHost {
 }
 
 /**
- * Releases a host from every holder: organizations that left it, deleted apps, and the app that is served on it, which has
- * to verify it again.
+ * Releases a host from all its holders: organizations that gave it up, deleted apps, and the app that is served on it,
+ * which must verify it again.
  */
 export async function releaseHost({ db }: AdminParts, host: string): Promise<ReleasedHost | Refused> {
   return db.transaction(async (queries) => {
@@ -58,7 +58,7 @@ export async function releaseHost({ db }: AdminParts, host: string): Promise<Rel
        RETURNING id, deleted_at IS NULL AS is_living`,
       [host.toLowerCase()],
     );
-    if (left === 0 && apps.length === 0) return refused(`no organization holds the host ${host}`);
+    if (left === 0 && apps.length === 0) return refused(`no organization owns the host ${host}`);
     return { kind: 'released', app_ids: apps.filter((app) => app.is_living).map(({ id }) => id) };
   });
 }

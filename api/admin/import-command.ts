@@ -1,4 +1,4 @@
-/** `npm run admin -- import`: imports a file of links from another service, or takes an import back. */
+/** `npm run admin -- import`: imports a file of links from another service, or undoes an import. */
 import { open } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { insertImport } from '#api/imports/create.ts';
@@ -43,15 +43,15 @@ const collect = (value: string, before: readonly string[]) => [...before, value]
 export function addImportCommand(program: Command, context: AdminContext): void {
   program
     .command('import')
-    .description('Import links from a file of another service. Without --confirm, it only says what would happen.')
+    .description('Import links from another service’s file. Without --confirm, only reports what would happen.')
     .option('--app <id>', 'the app that gets the links')
     .option('--source <name>', `the service: ${importSources.join(', ')}`)
     .option('--file <path>', 'a CSV file in UTF-8')
-    .option('--host <host>', 'a host of the file whose codes become codes of the app’s; may be repeated', collect, [])
-    .option('--column <field=column>', 'a column by its header or its number; may be repeated', collect, [])
-    .option('--upgrade-http', 'write https into destinations with http')
-    .option('--confirm [import]', 'import the new rows after the dry run, or those of an earlier dry run')
-    .option('--undo <import>', 'take an import back')
+    .option('--host <host>', 'a host in the file whose codes are taken over to the app’s host; repeatable', collect, [])
+    .option('--column <field=column>', 'maps a field to a column, by its header or its number; repeatable', collect, [])
+    .option('--upgrade-http', 'change http destinations to https')
+    .option('--confirm [import]', 'import the new rows after the dry run, or the new rows of an earlier dry run')
+    .option('--undo <import>', 'undo an import')
     .action(async (options: ImportOptions) => {
       const command = new ImportCommand(context.parts(), context.print);
       if (options.undo !== undefined) await command.go(options.undo, 'undoing', 'imported');
@@ -74,7 +74,7 @@ class ImportCommand {
       ...parts,
       tenancy: this.#tenancy,
       log: { warn: () => undefined },
-      // Any API process delivers what this one recorded.
+      // Any API process delivers the changes that this process recorded.
       deliverChanges: async () => true,
     });
   }
@@ -119,13 +119,10 @@ class ImportCommand {
       );
     const { counts } = await this.#finish(id);
     if (state === 'undoing') this.#print(`${counts.removed ?? 0} links removed, ${counts.kept ?? 0} kept`);
-    else
-      this.#print(
-        `${counts.created ?? 0} links imported as ${id}. To take them back: npm run admin -- import --undo ${id}`,
-      );
+    else this.#print(`${counts.created ?? 0} links imported as ${id}. To undo: npm run admin -- import --undo ${id}`);
   }
 
-  /** Works on the import, or watches an API process that does. */
+  /** Processes the import, or waits for an API process that is processing it. */
   async #finish(id: string): Promise<ImportRow> {
     for (;;) {
       await this.#worker.work(id);
@@ -143,7 +140,7 @@ class ImportCommand {
 
   async #report({ id, counts, source, layout }: ImportRow): Promise<void> {
     const ignored = ignoredColumns(source, layout);
-    if (ignored.length > 0) this.#print(`columns that are not read: ${ignored.join(', ')}`);
+    if (ignored.length > 0) this.#print(`ignored columns: ${ignored.join(', ')}`);
     this.#print(importOutcomes.map((one) => `${one}: ${counts[one] ?? 0}`).join(', '));
     const rows = await this.#parts.db.query<Record<'line' | 'outcome' | 'field' | 'message', unknown>>(
       `SELECT line, outcome, field, message FROM import_rows WHERE import_id = $1 AND outcome IN ('conflict', 'unsupported')
@@ -165,7 +162,7 @@ function hostNamed(text: string): string {
 function columnsOf(given: readonly string[]): ColumnChoice {
   const pairs = given.map((text): [string, string | number | null] => {
     const at = text.indexOf('=');
-    if (at < 1) throw new AdminError(`--column ${text} must be field=column`);
+    if (at < 1) throw new AdminError(`--column ${text} must have the form field=column`);
     const column = text.slice(at + 1);
     return [text.slice(0, at), column === '' ? null : /^\d+$/.test(column) ? Number(column) : column];
   });

@@ -48,7 +48,7 @@ export function localRedisUrl(dataDir: string): string {
   return `redis://${password === '' ? '' : `${user}:${password}@`}127.0.0.1:${port}`;
 }
 
-/** The SECRET_KEY that `npm start` made; empty if it made none. */
+/** The SECRET_KEY that `npm start` generated; empty if it generated none. */
 export function localSecretKey(dataDir: string): string {
   return textOf(join(dataDir, 'secret-key'));
 }

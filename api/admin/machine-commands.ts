@@ -8,14 +8,14 @@ export function addMachineCommands(program: Command, context: AdminContext): voi
   program
     .command('retire-machine')
     .description(
-      'Remove a machine that no longer exists, so that as_of stops waiting for it. Its records must be stored.',
+      'Remove a machine that no longer exists, so that as_of stops waiting for it. All its records must be stored first.',
     )
     .argument('<name>', 'MACHINE_NAME of the machine, or the name in journal/machine in its DATA_DIR')
-    .option('--give-up', 'even if some of its records are not stored: they are lost')
+    .option('--give-up', 'remove it even if some of its records are not stored; they are lost')
     .action(async (name: string, options: { giveUp?: boolean }) => {
       const retired = done(await retireMachine(context.parts().db, name, options.giveUp === true));
       const lost =
-        retired.given_up_seconds > 0 ? ` Records of its last ${retired.given_up_seconds} seconds are given up.` : '';
+        retired.given_up_seconds > 0 ? ` Records of its last ${retired.given_up_seconds} seconds are lost.` : '';
       const held =
         retired.held_clicks > 0
           ? ` Its redirectors held ${retired.held_clicks} clicks of links with max_clicks, which count as used.`

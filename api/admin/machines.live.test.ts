@@ -20,7 +20,7 @@ afterAll(async () => {
   await postgres.stop();
 });
 
-/** A report that was stored this many seconds ago, and lagged this much then. */
+/** A report that was stored this many seconds ago and lagged by this many seconds at that time. */
 async function report(machine: string, agoSeconds: number, behindSeconds: number): Promise<void> {
   await db.execute(
     `INSERT INTO ingest.progress (machine, updated_at, committed_to)
@@ -65,7 +65,7 @@ async function redirector(machine: string, agoSeconds: number): Promise<void> {
   );
 }
 
-test('clicks that its redirectors held count as used, and no other redirector waits for them any more', async () => {
+test('clicks that its redirectors held count as used, and other redirectors stop waiting for them', async () => {
   await redirector('edge-9', 60);
   await db.execute(`INSERT INTO click_shares VALUES ('org_1', 'app_1', 'lnk_1', 'edge-9-holder', 20, 5, 3)`);
   expect(await retireMachine(db, 'edge-9', false)).toEqual({ kind: 'retired', given_up_seconds: 0, held_clicks: 12 });
@@ -80,7 +80,7 @@ test.each<[string, () => Promise<void>, RegExp]>([
   ['still reports', () => report('edge', 3, 0), /reported \d seconds ago: stop its edges/],
   ['runs an ingest', () => ingest('edge/ingest-0', 2), /the ingest edge\/ingest-0 runs/],
   ['has records that are not stored', () => report('edge', 3_600, 30), /has records since \S+ that are not stored/],
-  ['is not known', async () => undefined, /no machine is called edge; those that report are: stays/],
+  ['is not known', async () => undefined, /no machine is called edge; these machines report: stays/],
 ])('a machine that %s is not retired, and the answer says what to do', async (_, arrange, message) => {
   await arrange();
   const before = await left();
@@ -88,7 +88,7 @@ test.each<[string, () => Promise<void>, RegExp]>([
   expect(await left()).toEqual(before);
 });
 
-test('records of a lost machine can be given up, which the answer counts', async () => {
+test('records of a lost machine can be given up, and the command reports how many seconds of records are lost', async () => {
   await report('lost', 3_600, 30);
   expect(await retireMachine(db, 'lost', true)).toEqual({ kind: 'retired', given_up_seconds: 30, held_clicks: 0 });
   expect(await left()).toEqual(['stays']);

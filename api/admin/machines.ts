@@ -1,6 +1,6 @@
 /**
  * Machines that were removed permanently. Their last report would hold `as_of` back forever, so it is deleted once all
- * their records are stored. The marks of their journals stay: a journal that returns from a backup must not be counted
+ * their records are stored. The marks of their journals stay, so that a journal restored from a backup is not counted
  * twice.
  */
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
@@ -8,14 +8,14 @@ import { type Refused, refused } from './refusal.ts';
 
 /** A publisher reports twice a second, an ingest once, a redirector with shares of limited links every two seconds. */
 const silentSeconds = 15;
-/** How far a report of a drained machine may lag behind the time at which it was stored, since clocks differ. */
+/** How far a report of a drained machine may lag behind the time at which it was stored, because clocks differ. */
 const drainedMs = 10_000;
 
 interface Known {
   readonly machine: string;
   readonly committed_to: number;
   readonly silent_seconds: number;
-  /** How far it lagged at its last report. */
+  /** Lag at its last report. */
   readonly behind_ms: number;
 }
 
@@ -27,7 +27,7 @@ export interface Retired {
   readonly held_clicks: number;
 }
 
-/** @param isGivenUp its unstored records are given up. */
+/** @param isGivenUp whether to give up its unstored records. */
 export async function retireMachine(db: Postgres, name: string, isGivenUp: boolean): Promise<Retired | Refused> {
   return await db.transaction(async (queries) => {
     const progress = await queries.query<Known>(
@@ -40,23 +40,24 @@ export async function retireMachine(db: Postgres, name: string, isGivenUp: boole
     const redirectors = await redirectorsOf(queries, name);
     if (known === undefined && ingests.length + redirectors.length === 0) {
       const names = progress.map(({ machine }) => machine).join(', ') || 'none';
-      return refused(`no machine is called ${name}; those that report are: ${names}`);
+      return refused(`there is no machine ${name}; these machines report: ${names}`);
     }
     const living = ingests.find(({ silent_seconds }) => silent_seconds < silentSeconds);
-    if (living !== undefined) return refused(`the ingest ${living.name} runs: stop the processes of ${name} first`);
+    if (living !== undefined)
+      return refused(`the ingest ${living.name} is running: stop the processes of ${name} first`);
     if (known !== undefined && known.silent_seconds < silentSeconds) {
       return refused(
-        `${name} reported ${known.silent_seconds} seconds ago: stop its edges, wait until signpost_publisher_uncommitted_seconds is near 0, then stop its publisher`,
+        `${name} reported ${known.silent_seconds} seconds ago: stop its edge processes, wait until signpost_publisher_uncommitted_seconds is near 0, then stop its publisher`,
       );
     }
     const holding = redirectors.find(({ has_left, silent_seconds }) => !has_left && silent_seconds < silentSeconds);
     if (holding !== undefined)
-      return refused(`the redirector ${holding.instance} of ${name} runs: stop the processes of ${name} first`);
+      return refused(`the redirector ${holding.instance} of ${name} is running: stop the processes of ${name} first`);
     const behindMs = known?.behind_ms ?? 0;
     if (behindMs > drainedMs && !isGivenUp) {
       const since = new Date(known?.committed_to ?? 0).toISOString();
       return refused(
-        `${name} has records since ${since} that are not stored: start its publisher until they are, or give them up with --give-up`,
+        `${name} has records since ${since} that are not stored: run its publisher until they are, or give them up with --give-up`,
       );
     }
     await queries.execute('DELETE FROM ingest.progress WHERE machine = $1', [name]);
@@ -98,7 +99,9 @@ async function redirectorsOf(queries: Queries, machine: string): Promise<Redirec
   );
 }
 
-/** What they held counts as used, unless one of them returns with its file. @returns how many clicks that is. */
+/**
+ * Clicks that they held count as used, unless one of them returns with its file. @returns the number of these clicks.
+ */
 async function giveUpShares(queries: Queries, holders: readonly string[]): Promise<number> {
   await queries.execute('DELETE FROM click_holders WHERE holder = ANY ($1)', [holders]);
   const [row] = await queries.query<{ held: number }>(

@@ -5,7 +5,10 @@ import { sleep, systemTime } from '#common/time.ts';
 const patienceMs = 5_000;
 const pauseMs = 50;
 
-/** Covers every change recorded before the call. False: no API published it in time; it will once it runs and reaches Redis. */
+/**
+ * Covers every change recorded before the call. False if no API process published them in time; they are published once
+ * an API process runs and reaches Redis.
+ */
 export async function untilDelivered(db: Queries): Promise<boolean> {
   const [noted] = await db.query<{ last: number | null }>('SELECT max(id) AS last FROM outbox');
   const last = noted?.last ?? null;

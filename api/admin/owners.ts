@@ -9,7 +9,7 @@ export interface Owned {
 
 /**
  * Organizations whose only owner who can log in is this user. Locks all the user's organizations (or the given one), so
- * that of two owners who are removed concurrently the second is recognized as the last.
+ * that when two owners are removed concurrently, the second one is recognized as the last.
  */
 export async function ownedAlone(queries: Queries, userId: string, organizationId: string | null): Promise<Owned[]> {
   await queries.query(
@@ -34,7 +34,7 @@ export function lastOwner(email: string, [organization]: readonly Owned[]): Refu
   );
 }
 
-/** The id of a user, whose row is locked until the transaction ends; undefined if there is none. */
+/** The id of a user, with the row locked until the transaction ends; undefined if there is none. */
 export async function lockUser(queries: Queries, email: string): Promise<string | undefined> {
   const [user] = await queries.query<{ id: string }>(
     'SELECT id FROM users WHERE email = $1 AND deleted_at IS NULL FOR UPDATE',

@@ -1,4 +1,4 @@
-/** `npm run admin`: rates of exchange. */
+/** `npm run admin`: exchange rates. */
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { AdminContext } from './admin-context.ts';

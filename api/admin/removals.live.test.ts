@@ -35,7 +35,7 @@ test('a removed member loses access with the next request, and remains a user', 
   expect(await removeMember(parts, emailOf(member), owner.organization_id)).toMatchObject({ kind: 'refused' });
 });
 
-test('a disabled user loses access with the next request, and can log in again once enabled', async () => {
+test('a disabled user loses access with the next request, and can log in again after being enabled', async () => {
   owner = await api.member();
   await api.member('owner', owner.organization_id);
   expect(await status(owner)).toBe(200);
@@ -142,7 +142,7 @@ test('no app created during the deletion of its organization survives it', async
   }
 });
 
-test('a password reset ends existing access tokens immediately, and none issued later', async () => {
+test('a password reset ends existing access tokens immediately, but no tokens issued later', async () => {
   owner = await api.member();
   expect(await status(owner)).toBe(200);
   expect(await resetPassword(parts, emailOf(owner), 'correct horse battery')).toEqual({ kind: 'reset' });

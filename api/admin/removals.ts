@@ -55,7 +55,7 @@ export async function enableUser({ db }: AdminParts, email: string): Promise<{ r
 }
 
 /**
- * Deletes the account with its memberships, logins and provider identities. What the user created belongs to their
+ * Deletes the account with its memberships, logins and provider identities. What the user created stays with their
  * organizations.
  */
 export async function deleteUser({ db }: AdminParts, email: string): Promise<{ readonly kind: 'deleted' } | Refused> {
@@ -75,7 +75,10 @@ export interface DeletedOrganization {
   readonly apps: number;
 }
 
-/** Ends an organization: no members, its links are 404 and its keys 401. Its records stay until the retention ends. */
+/**
+ * Deletes an organization: it has no members, its links return 404 and its keys 401. Its records stay until the
+ * retention ends.
+ */
 export async function deleteOrganization(
   { db, clock }: AdminParts,
   organization: string,

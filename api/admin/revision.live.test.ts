@@ -31,7 +31,7 @@ async function replay(): Promise<void> {
   await program.parseAsync(['node', 'admin', 'replay', '--from', new Date().toISOString()]);
 }
 
-test('a replay whose request was lost with a restored Postgres is not reported as done, nor is an older one', async () => {
+test('a replay whose request was lost when Postgres was restored is not reported as done, and neither is an older one', async () => {
   await postgres.execute("INSERT INTO ingest.lease VALUES (0, 'one', 1, now()), (1, 'one', 1, now())");
   const isAsked = async () => (await postgres.query('SELECT FROM ingest.revision WHERE done_at IS NULL')).length === 2;
   const before = `INSERT INTO ingest.revision (partition, replay_from, requested_at, done_at)

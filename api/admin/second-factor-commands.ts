@@ -1,4 +1,4 @@
-/** `npm run admin`: commands on second factors. */
+/** `npm run admin`: commands for second factors. */
 import type { Command } from 'commander';
 import { emailFault, nameFault } from './accounts.ts';
 import type { AdminContext } from './admin-context.ts';
@@ -16,8 +16,8 @@ export function addSecondFactorCommands(program: Command, context: AdminContext)
     .action(async (options: { organization?: string; off?: boolean }) => {
       const organization = await ask('--organization', options.organization, 'Organization', nameFault);
       const set = done(await requireTotp(context.parts(), organization, options.off !== true));
-      const shown = options.off ? 'requires no second factor' : 'requires a second factor';
-      context.print(`${set.organization_id} ${shown}; ${set.members_without} of its members have none`);
+      const shown = options.off ? 'does not require a second factor' : 'requires a second factor';
+      context.print(`${set.organization_id} ${shown}; ${set.members_without} of its members have not set one up`);
     });
 
   program

@@ -1,10 +1,10 @@
-/** Operator commands on second factors. */
+/** Operator commands for second factors. */
 import { removeFactor } from '#api/auth/second-factor.ts';
 import { type AdminParts, findOrganization } from './accounts.ts';
 import { lockUser, noUser } from './owners.ts';
 import { type Refused, refused } from './refusal.ts';
 
-/** Requires a second factor of an organization's members, or stops requiring it. */
+/** Requires a second factor from an organization's members, or stops requiring it. */
 export async function requireTotp(
   { db }: AdminParts,
   organization: string,

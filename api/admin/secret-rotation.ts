@@ -1,7 +1,7 @@
-/** Re-encrypts stored secrets after a new key was put in front of SECRET_KEY. */
+/** Re-encrypts stored secrets after a new key was added at the front of SECRET_KEY. */
 import { contextOf } from '#api/auth/second-factor.ts';
 import { branchKeyContext } from '#api/imports/import.ts';
-import { mailContext } from '#api/owed-mail.ts';
+import { mailContext } from '#api/mail-outbox.ts';
 import type { ApiKeys } from '#common/api-key.ts';
 import { type Encryption, keyIdOf } from '#common/encryption.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
@@ -15,8 +15,8 @@ interface Row {
 }
 
 /**
- * Re-encrypts and rehashes every API key that is not stored under the newest key. The API keys do not change, so no
- * app notices. A key that changes meanwhile is skipped: it already uses the newest key. Safe to repeat.
+ * Re-encrypts and rehashes every API key that is not stored under the newest key. The API keys do not change, so no app
+ * notices. A key that changes in the meantime is skipped: it already uses the newest key. Safe to repeat.
  * @returns the number of re-encrypted keys.
  * @throws when a key is encrypted with a key that SECRET_KEY no longer contains.
  */
@@ -42,7 +42,7 @@ export async function reencryptApiKeys(db: Postgres, apiKeys: ApiKeys): Promise<
   }
 }
 
-/** Same for the secrets of second factors. One that is set up meanwhile already uses the newest key. */
+/** Same for the secrets of second factors. One that is set up in the meantime already uses the newest key. */
 export async function reencryptSecondFactors(db: Postgres, encryption: Encryption): Promise<number> {
   let done = 0;
   let after = '';
@@ -65,7 +65,7 @@ export async function reencryptSecondFactors(db: Postgres, encryption: Encryptio
   }
 }
 
-/** Same for the secrets of webhooks. One that is rotated meanwhile already uses the newest key. */
+/** Same for the secrets of webhooks. One that is rotated in the meantime already uses the newest key. */
 export async function reencryptWebhookSecrets(db: Postgres, encryption: Encryption): Promise<number> {
   let done = 0;
   for (const column of ['secret_ciphertext', 'previous_secret_ciphertext'])
@@ -78,7 +78,7 @@ export function reencryptImportKeys(db: Postgres, encryption: Encryption): Promi
   return reencryptColumn(db, encryption, ['imports', 'branch_key_ciphertext'], branchKeyContext);
 }
 
-/** Same for mail that waits to be sent. */
+/** Same for mail in the outbox. */
 export function reencryptMail(db: Postgres, encryption: Encryption): Promise<number> {
   return reencryptColumn(db, encryption, ['mails', 'content_ciphertext'], mailContext);
 }

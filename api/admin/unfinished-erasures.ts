@@ -1,16 +1,17 @@
 /**
- * Erasures that have begun, in `ingest.unfinished_erasure`. A killed one has already removed records that lead to others of the same
- * person, so the next run takes the ids from here. Ingest counts the days again as long as they are here.
+ * Erasures in progress, in `ingest.unfinished_erasure`. A killed erasure has already removed records that lead to
+ * others of the same person, so the next run takes the ids from here. Ingest recounts the days as long as they are
+ * listed here.
  */
 import type { ErasureScope } from '#clickhouse/queries/erase.ts';
 import { erasableKinds } from '#common/erased-ids.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Person } from './erase-person.ts';
 
-/** As long as ingest applies an erasure: after that, its ids are forgotten. */
+/** As long as ingest applies an erasure; after that, its ids are deleted. */
 const rememberedDays = 30;
 
-/** What a run takes over, and what is left of all others. */
+/** The erasures that a run takes over, and all others that are unfinished. */
 export interface UnfinishedErasure {
   readonly id: number;
   readonly organization_id: string;
@@ -30,11 +31,11 @@ export async function unfinishedErasuresOf(db: Queries): Promise<UnfinishedErasu
   );
 }
 
-/** One erasure, with those of earlier runs that it completes. */
+/** One erasure and the earlier interrupted ones that it completes. */
 export class BegunErasure {
   readonly #db: Queries;
   readonly #scope: ErasureScope;
-  /** The own one first. */
+  /** This run's own erasure first. */
   #ids: number[] = [];
   #days: readonly number[] = [];
 
@@ -68,7 +69,7 @@ export class BegunErasure {
     return erasableKinds.some((kind) => ids[kind].some((id) => person[kind].has(id)));
   }
 
-  /** Before anything is removed. */
+  /** Called before anything is removed. */
   async note(person: Person | null): Promise<void> {
     await this.#db.execute('UPDATE ingest.unfinished_erasure SET ids = $2 WHERE id = $1', [
       this.#ids[0],
@@ -76,14 +77,14 @@ export class BegunErasure {
     ]);
   }
 
-  /** Before any row is blanked. @returns these days, and those of earlier runs. */
+  /** Called before any row is blanked. @returns these days and those of earlier runs. */
   async noteDays(days: readonly number[]): Promise<readonly number[]> {
     this.#days = [...new Set([...this.#days, ...days])];
     await this.#db.execute('UPDATE ingest.unfinished_erasure SET days = $2 WHERE id = $1', [this.#ids[0], this.#days]);
     return this.#days;
   }
 
-  /** Forgets the ids, before the files of Postgres are rewritten. */
+  /** Deletes the ids, before the files of Postgres are rewritten. */
   async forget(): Promise<void> {
     await this.#db.execute(
       `UPDATE ingest.unfinished_erasure SET ids = '{}', days = '{}', is_erased = true WHERE id = ANY ($1)`,
@@ -91,7 +92,7 @@ export class BegunErasure {
     );
   }
 
-  /** The files have been rewritten, whichever erasure they were to be rewritten for. */
+  /** The files were rewritten, which covers all erasures that were waiting for it. */
   async finish(): Promise<void> {
     await this.#db.execute('DELETE FROM ingest.unfinished_erasure WHERE is_erased');
   }

@@ -59,7 +59,7 @@ export function rejectionOf(error: unknown): Rejection {
   if (tooLarge.has(error.code)) {
     return invalid(
       'start',
-      'the query covers too many records to be answered in time: use a shorter range, one app or one link, or fewer filters',
+      'the query covers too many records: use a shorter range, one app or link, or fewer filters',
     );
   }
   if (error.kind === 'unavailable') return unavailable('Analytics are unavailable. Try again later.');

@@ -30,7 +30,7 @@ export const breakdownRow = Type.Object(
     value: Type.Union([Type.String(), Type.Null()], { description: 'null: records that have no value.' }),
     label: Type.Union([Type.String(), Type.Null()], {
       description:
-        'The name of the app, or the title or short code of the link, if these are the values. Of a rule: its place now among the rules of the links that link_id names; null for one that they no longer have.',
+        'If the values are apps, the app’s name; if links, the link’s title or short code. If rules, the rule’s current position among the rules of the links in link_id; null if they no longer have the rule.',
     }),
     rule_index: Type.Optional(
       Type.Integer({
@@ -66,7 +66,7 @@ export const breakdown = route({
   limit: 'general',
   tag: 'Analytics',
   summary: 'Get statistics by the values of a field',
-  description: `All values with at least one click, install, opening or event in the range, and a row for records without a value; ${absentText} So the rows add up to the overview, except for unique_clicks, and for tags: a link counts for each of its tags.`,
+  description: `All values with at least one click, install, opening or event in the range, and a row for records without a value; ${absentText} The rows therefore add up to the overview, except for unique_clicks and for tags: a link counts for each of its tags.`,
   query: querySchema({
     ...commonQuery,
     ...pageQuery,

@@ -27,14 +27,14 @@ export function cohortQuery(daysDefault: string) {
     cohort: Type.Optional(
       oneOf(
         cohortSpans,
-        'Installs of which time form a cohort, in the time zone; default week. all: the whole range is one cohort.',
+        'Length of a cohort, in the given time zone; default week. all: the whole range is one cohort.',
       ),
     ),
     group_by: Type.Optional(oneOf(filterColumns, 'Splits each cohort by this field of the installs.')),
     days: Type.Optional(
       Type.String({
         maxLength: 200,
-        description: `Ages in days, separated by commas: up to ${daysMax}, each from 0 to ${dayMax}. Day 0 are the 24 hours after the install. Default: ${daysDefault}.`,
+        description: `Ages in days, separated by commas: up to ${daysMax}, each from 0 to ${dayMax}. Day 0 is the first 24 hours after the install. Default: ${daysDefault}.`,
       }),
     ),
   };
@@ -48,7 +48,7 @@ export interface CohortQuery {
 
 /** Fields of one cohort, besides its figures by day. */
 export const cohortFields: Record<string, TSchema> = {
-  start: Type.String({ description: 'Beginning of the cohort; the first one contains only installs in the range.' }),
+  start: Type.String({ description: 'Start of the cohort. The first cohort contains only installs in the range.' }),
   group: Type.Optional(
     Type.Union([Type.String(), Type.Null()], {
       description:
@@ -61,7 +61,7 @@ export const cohortFields: Record<string, TSchema> = {
 
 export const dayFields = {
   day: Type.Integer(),
-  installs: Type.Integer({ description: 'Installs that have completed this day, up to `as_of`.' }),
+  installs: Type.Integer({ description: 'Installs for which this day has passed, up to `as_of`.' }),
 };
 
 export interface CohortPlan {
@@ -86,7 +86,7 @@ export async function planCohorts(
   const { period } = question;
   const slots_ms = span === 'all' ? [period.start_ms] : bucketStarts(period.start_ms, period.end_ms, span, period.zone);
   if (!slots_ms)
-    return invalid('cohort', `${span} gives more than ${bucketsMax} cohorts: use a longer one or a shorter range`);
+    return invalid('cohort', `${span} gives more than ${bucketsMax} cohorts: use longer cohorts or a shorter range`);
   const asked = group_by === 'tag' ? await withTags(question) : question;
   if (asked instanceof Rejection) return asked;
   const found = await sourcesOf(asked, { slots_ms, ...(group_by ? { groupBy: group_by } : {}) });

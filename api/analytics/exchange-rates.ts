@@ -34,13 +34,15 @@ export const conversionSchema = Type.Object(
       Type.Object({
         currency: Type.String(),
         day: Type.String(),
-        rate: Type.String({ description: 'Units of the requested currency for one unit, rounded to nine places.' }),
+        rate: Type.String({
+          description: 'Units of the requested currency for one unit of this currency, rounded to nine decimal places.',
+        }),
       }),
       { description: 'The rates that were used.' },
     ),
     missing: Type.Array(Type.String(), {
       description:
-        'Currencies without a rate on or in the month before the end of the range: their amounts are not converted.',
+        'Currencies without a rate in the month up to the end of the range. Their amounts are not converted.',
     }),
   },
   { title: 'Conversion', description: 'Only with `currency`.' },
@@ -80,7 +82,7 @@ export class Conversion {
     if (target) return new Conversion(target, byCode);
     return invalid(
       'currency',
-      `there is no exchange rate of ${currency} on ${day} or in the month before: an operator uploads rates with npm run admin -- set-exchange-rates`,
+      `there is no exchange rate for ${currency} on ${day} or in the month before: an operator can upload rates with npm run admin -- set-exchange-rates`,
     );
   }
 

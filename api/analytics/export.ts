@@ -61,7 +61,7 @@ export const exportRecords = route({
     if (asked instanceof Rejection) return asked;
     const { scope } = asked;
     const foreign = kind === 'matches' ? filteredColumns(scope).find((column) => !matchFilters.has(column)) : undefined;
-    if (foreign !== undefined) return invalid(foreign, 'is not a filter of matches');
+    if (foreign !== undefined) return invalid(foreign, 'cannot be used to filter matches');
     const place = await deps.analytics.exports.enter(scope.organization_ids[0] ?? caller.user_id, placePatienceMs);
     if (place === null) return rateLimited(10);
     const rest = lines(deps, kind, format, exportRows(kind, scope, after), after);

@@ -27,8 +27,8 @@ const funnelStep = Type.Object(
   {
     step: Type.String({ description: '`click`, `install`, or the name of an event.' }),
     count: Type.Integer(),
-    rate: Type.Number({ description: 'Share of the first step; 0 if that is 0.' }),
-    rate_of_previous: Type.Number({ description: 'Share of the step before; 0 if that is 0.' }),
+    rate: Type.Number({ description: 'Share of the first step; 0 if the first step is 0.' }),
+    rate_of_previous: Type.Number({ description: 'Share of the previous step; 0 if the previous step is 0.' }),
   },
   { title: 'FunnelStep' },
 );
@@ -41,9 +41,9 @@ export const funnel = route({
   scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Get how many clicks or installs reach each step',
+  summary: 'Get a funnel',
   description:
-    'Follows the clicks of the range to their install and its events in the given order, or the installs of the range to their events. A step is reached by the first record that follows the step before, all within the window after the first step. The first step has the clicks or installs of the overview. Filters and groups are about the first step; what follows may be later than the range.',
+    'Counts how many clicks (or installs) of the range reach each step: the install, and then the given events in order. A step is reached by the first matching record after the previous step, if it falls within the window after the first step. The first step equals the clicks or installs of the overview. Filters and groups apply to the first step; later steps may fall outside the range.',
   query: querySchema({
     ...commonQuery,
     from: Type.Optional(oneOf(entrances, 'The first step; default click.')),
@@ -64,7 +64,7 @@ export const funnel = route({
   }),
   answers: {
     200: {
-      description: 'The steps, and those of each group.',
+      description: 'The steps, in total and for each group.',
       schema: Type.Object(
         {
           start: Type.String(),

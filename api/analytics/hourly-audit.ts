@@ -75,7 +75,7 @@ export class HourlyAudit implements Part {
       return hour + 2 * HOUR_MS + settlingMs;
     } catch (error) {
       if (!(error instanceof ClickHouseFailure) && !(error instanceof PostgresUnavailable)) throw error;
-      log.warn({ reason: error.message }, 'the last hour could not be audited');
+      log.warn({ reason: error.message }, 'the hourly audit failed');
       return clock() + retryMs;
     }
   }

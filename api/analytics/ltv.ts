@@ -20,7 +20,9 @@ const daysDefault = '0,1,3,7,14,30,60,90';
 const ltvDay = Type.Object(
   {
     ...dayFields,
-    revenue: Type.Array(amountSchema, { description: 'Of these installs, from the install to the end of this day.' }),
+    revenue: Type.Array(amountSchema, {
+      description: 'Revenue of these installs, from the install to the end of this day.',
+    }),
     per_install: Type.Array(amountSchema, { description: 'revenue / installs, to nine decimal places.' }),
     roas: Type.Union(
       [Type.Array(Type.Object({ currency: Type.String(), ratio: Type.Number() }, { title: 'Roas' })), Type.Null()],
@@ -35,7 +37,7 @@ const ltvDay = Type.Object(
 
 const costSchema = Type.Union([Type.Array(amountSchema), Type.Null()], {
   description:
-    'Costs of the campaigns on the days of the cohort; null if they cannot be divided like the installs: with a group other than campaign, a filter other than campaign and organization, or a server key for some apps.',
+    'Costs of the campaigns on the days of the cohort; null if costs cannot be split like the installs: with a group other than campaign, a filter other than campaign and organization, or a server key limited to some apps.',
 });
 
 export const ltv = route({
@@ -48,7 +50,7 @@ export const ltv = route({
   tag: 'Analytics',
   summary: 'Get revenue by the age of installs',
   description:
-    'Installs of the range in cohorts, and their cumulative revenue up to each age. An install counts for a day once it has completed it. Filters and groups are about the installs.',
+    'Groups the installs of the range into cohorts, and sums their revenue up to each age. An install counts for a day once that day has passed for it. Filters and groups apply to the installs.',
   query: querySchema({ ...cohortQuery(daysDefault), currency: currencyQuery }),
   answers: {
     200: {

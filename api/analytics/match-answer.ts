@@ -31,7 +31,7 @@ export const matchFields = {
   link_id: orNull,
   device_id: orNull,
   install_id: Type.Union([Type.String(), Type.Null()], {
-    description: 'The install that the request reported; an install that referred to this match has its id.',
+    description: 'The install that the request reported, or that referred to this match by its id.',
   }),
   browser: Type.Union([Type.String(), Type.Null()], {
     description: 'The app in whose web view the link was opened, or `browser`; null if unknown.',
@@ -62,7 +62,7 @@ export const candidateSchema = Type.Object(
     gate: Type.Unsafe<string | null>({
       type: ['string', 'null'],
       enum: [...gates, null],
-      description: 'What excluded the click; null for one that was scored.',
+      description: 'What excluded the click; null if it was scored.',
     }),
     confidence: Type.Number(),
     factors: Type.Array(
@@ -72,7 +72,7 @@ export const candidateSchema = Type.Object(
         points: Type.Number(),
         of: Type.Number(),
       }),
-      { description: 'The factors that both sides know.' },
+      { description: 'The factors known for both the click and the device.' },
     ),
     signals: signalsSchema,
   },
@@ -97,7 +97,7 @@ export const explainedFields = {
       age_ms: Type.Union([Type.Integer(), Type.Null()], { description: 'Null for an unknown click.' }),
     }),
   ),
-  candidates: Type.Array(candidateSchema, { description: 'The ten likeliest at most.' }),
+  candidates: Type.Array(candidateSchema, { description: 'The most likely clicks, at most ten.' }),
   candidates_total: Type.Integer(),
   without_evidence: Type.Union(
     [
@@ -111,7 +111,8 @@ export const explainedFields = {
       Type.Null(),
     ],
     {
-      description: 'What the rules would have decided without the click that the device named; null if it named none.',
+      description:
+        'What matching by score would have decided if the device had not named its click; null if it named none.',
     },
   ),
 };

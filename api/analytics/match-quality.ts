@@ -48,8 +48,8 @@ export const readMatchQuality = route({
   tag: 'Analytics',
   summary: 'Measure the accuracy of matching by score',
   description:
-    'Computed from matches whose click the device named (click id, Play referrer, clipboard): what the rules would have decided without it. `precision` is right / (right + wrong), `recall` is right / all, ' +
-    `null below ${ratioCountMin} matches. With window_hours or min_confidence, the last ${whatIfDays} days are decided again under these settings.`,
+    'Uses matches where the device named its click (click id, Play referrer, clipboard), and compares that click with what matching by score would have decided. `precision` is right / (right + wrong), `recall` is right / all, ' +
+    `both null below ${ratioCountMin} matches. With window_hours or min_confidence, the decisions of the last ${whatIfDays} days are recomputed with these settings.`,
   query: querySchema({
     ...{ start: commonQuery.start, end: commonQuery.end, interval: commonQuery.interval },
     ...{ timezone: commonQuery.timezone, app_id: commonQuery.app_id, organization_id: commonQuery.organization_id },

@@ -50,10 +50,10 @@ export const listMatches = route({
   scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'List matches and the reasons of their decisions',
+  summary: 'List match decisions',
   description:
-    `Every match request and its outcome, including refusals, newest first; only those of the last ${matchRetentionDaysMax} days. ` +
-    'Set `end` to page through a list that grows meanwhile.',
+    `Every match request of the last ${matchRetentionDaysMax} days with its outcome, including refusals, newest first. ` +
+    'Set `end` to keep pages stable while new requests arrive.',
   query: querySchema({
     ...{ start, end, interval, timezone, app_id, link_id, platform, organization_id },
     ...pageQuery,
@@ -63,7 +63,7 @@ export const listMatches = route({
     install_id: Type.Optional(
       Type.String({
         maxLength: 128,
-        description: 'Requests of one install: its own, or the match that it referred to.',
+        description: 'Requests of one install, including the match that it referred to.',
       }),
     ),
   }),
@@ -106,10 +106,10 @@ export const readMatch = route({
   scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Get a match and the reasons of its decision',
+  summary: 'Explain a match decision',
   description:
-    'What the device reported, each click that it was compared with and what agreed and disagreed, the settings, and the decision. ' +
-    'A match can be read some seconds after its answer.',
+    'What the device reported, each click that it was compared with, which factors agreed and disagreed, the settings, and the decision. ' +
+    'Available a few seconds after the match.',
   params: Type.Object({ match_id: Type.String() }),
   answers: {
     200: {

@@ -51,11 +51,11 @@ export const metricsFields = {
   installs: Type.Integer({ description: 'All installs, including organic ones and reinstalls.' }),
   attributed_installs: Type.Integer({ description: 'Installs that are attributed to a link.' }),
   reinstalls: Type.Integer({
-    description: 'Installs on a device that had the app before, as far back as installs are stored.',
+    description: 'Installs on a device that had the app before, within the retention of installs.',
   }),
   opens: Type.Integer({
     description:
-      'Openings of an installed app by a link: re-engagements, and deep links on devices without a known install.',
+      'Openings of an installed app through a link: re-engagements, and deep links on devices without a known install.',
   }),
   reengagements: Type.Integer({ description: 'Opens that brought back a device with a known install.' }),
   events: Type.Integer(),

@@ -69,7 +69,7 @@ export const overview = route({
   summary: 'Get totals and their change',
   description:
     'Totals of the period and of the previous period, and the change between them. If the period has not ended, the previous ' +
-    'period is counted to the same point in time (to date), to the quarter of an hour.',
+    'period is counted up to the same point (to date), with a precision of 15 minutes.',
   query: querySchema({ ...commonQuery, currency: currencyQuery }),
   answers: {
     200: {

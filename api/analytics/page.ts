@@ -70,7 +70,7 @@ export const analyticsPage = route({
             Type.Object(
               {
                 by: Type.String(),
-                total: Type.Integer({ description: 'Number of values, of which `data` has the first ones.' }),
+                total: Type.Integer({ description: 'Number of values in total; `data` contains the first ones.' }),
                 data: Type.Array(breakdownRow),
               },
               { title: 'PageBreakdown' },

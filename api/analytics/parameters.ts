@@ -11,7 +11,7 @@ export function oneOf<const T extends readonly string[]>(values: T, description:
 }
 
 export const absentText =
-  'records of a kind that does not have the field have no value (only clicks have referrer and browser; clicks and installs os and language; installs match_type and match_certainty; events event_name).';
+  'some fields exist only for some kinds of records (only clicks have referrer and browser; clicks and installs os and language; installs match_type and match_certainty; events event_name).';
 
 /** When records have a region and a city. */
 const placesText = 'Empty unless GEOIP_DB is a database with cities';
@@ -69,12 +69,12 @@ const narrowing = {
   os: filter('Operating systems of clicks and installs'),
   language: filter('Languages of clicks and installs'),
   event_name: filter('Names of events'),
-  match_type: filter('Ways in which installs and openings were matched'),
+  match_type: filter('How installs and openings were matched'),
   match_certainty: filter('Certainty of the match of installs and openings: guaranteed, probabilistic or none'),
   rule: filter(
-    'Ids of rules of links, with one of their destinations, that led the click, or the click that led to the install or event',
+    'Ids of link rules, each with one of its destinations: the rule that decided the click, or the click behind an install or event',
   ),
-  tag: filter('Tags that links have now'),
+  tag: filter('Current tags of links'),
 };
 
 export const linkStatsQuery = {

@@ -50,29 +50,31 @@ export const pipelineSchema = Type.Object(
     machines: Type.Object(
       {
         count: Type.Integer(),
-        silent: Type.Integer({ description: 'Those whose progress was not noted within the last minute.' }),
+        silent: Type.Integer({ description: 'Machines that have not reported their progress in the last minute.' }),
       },
       { description: 'Machines that record clicks and events.' },
     ),
     storing: Type.Object(
       {
         parts: Type.Integer(),
-        owned: Type.Integer({ description: 'Parts that a process stores now.' }),
+        owned: Type.Integer({ description: 'Parts that a process is storing now.' }),
         processes: Type.Integer(),
       },
-      { description: 'Parts of the log, and the processes that store them.' },
+      { description: 'Partitions of the log, and the processes that store them.' },
     ),
     log: Type.Union(
       [
         Type.Object({
-          bytes: Type.Integer({ description: 'Stored records stay until about three quarters are full.' }),
+          bytes: Type.Integer({
+            description: 'Records that are already stored are kept until the log is about three quarters full.',
+          }),
           bytes_max: Type.Integer(),
           copies: Type.Integer(),
-          copies_current: Type.Integer({ description: 'Copies that have everything.' }),
+          copies_current: Type.Integer({ description: 'Replicas that are up to date.' }),
         }),
         Type.Null(),
       ],
-      { description: 'The log between the machines and the database. null: the API cannot read it.' },
+      { description: 'The log between the machines and the database. null: the API has no access to it.' },
     ),
   },
   { title: 'PipelineState' },

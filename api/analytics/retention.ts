@@ -18,7 +18,7 @@ const daysDefault = '1,3,7,14,30';
 const retentionDay = Type.Object(
   {
     ...dayFields,
-    retained: Type.Integer({ description: 'Those of them that came back.' }),
+    retained: Type.Integer({ description: 'Installs among them that came back.' }),
     rate: Type.Union([Type.Number(), Type.Null()], { description: 'retained / installs; null without installs.' }),
   },
   { title: 'RetentionDay' },
@@ -32,9 +32,9 @@ export const retention = route({
   scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Get how many installs come back',
+  summary: 'Get the retention of installs',
   description:
-    'Installs of the range in cohorts, and how many of them have an event at each age. An install counts for a day once it has completed it, so the days of a young cohort have fewer installs than the cohort. Filters and groups are about the installs.',
+    'Groups the installs of the range into cohorts, and counts how many have an event at each age. An install counts for a day once that day has passed for it, so a recent cohort has fewer installs in its later days. Filters and groups apply to the installs.',
   query: querySchema({
     ...cohortQuery(daysDefault),
     mode: Type.Optional(

@@ -67,7 +67,7 @@ export const timeseries = route({
   limit: 'general',
   tag: 'Analytics',
   summary: 'Get statistics over time',
-  description: `One element per bucket, including empty ones. The first and the last bucket count only records in the range. With group_by, one element per bucket and group: the ${groupsMax} largest groups and \`other\`, which has \`is_rest: true\` (a group whose value is "other" does not). A null group means that the value is absent; ${absentText} A link with several tags counts in the group of each.`,
+  description: `One element per bucket, including empty ones. The first and the last bucket count only records in the range. With group_by, one element per bucket and group: the ${groupsMax} largest groups and \`other\`, which has \`is_rest: true\` (a group whose value is "other" does not). A null group means that the value is absent; ${absentText} A link with several tags counts in each tag’s group.`,
   query: querySchema({
     ...commonQuery,
     granularity: Type.Optional(oneOf(granularities, 'Default: chosen to fit the range.')),

@@ -32,7 +32,7 @@ export const topLinks = route({
   tag: 'Analytics',
   summary: 'List the top links',
   description:
-    'Links with at least one click, install or event in the range, including deleted links. Organic installs and events without a link form one row whose link_id is null, so the rows add up to the overview.',
+    'Links with at least one click, install or event in the range, including deleted links. Organic installs and events without a link are summed in one row whose link_id is null, so that the rows add up to the overview.',
   query: querySchema({ ...commonQuery, ...pageQuery, sort_by: sortQuery }),
   answers: {
     200: {

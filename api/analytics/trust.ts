@@ -21,9 +21,9 @@ const reasonsMax = 50;
 const time = Type.String({ format: 'date-time' });
 const nullableTime = Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' });
 const counts = {
-  lost: Type.Integer({ description: 'Clicks that are missing between others, at least.' }),
+  lost: Type.Integer({ description: 'Gaps in the sequence numbers of clicks: the minimum number of missing clicks.' }),
   duplicated: Type.Integer({ description: 'Records that are stored twice.' }),
-  rollup_difference: Type.Integer({ description: 'Figures that differ from what their records add up to.' }),
+  rollup_difference: Type.Integer({ description: 'Figures that differ from the sum of their records.' }),
 };
 
 export const trust = route({
@@ -34,17 +34,17 @@ export const trust = route({
   scope: null,
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Get the state of the figures',
+  summary: 'Get the reliability of the statistics',
   description:
-    'How current the figures are, what the audits of the last 30 days found, which of your records were refused, and the state of the way from a visit to a figure. Audits and that way are those of the whole installation.',
+    'How current the statistics are, what the audits of the last 30 days found, which of your records were rejected, and the state of the pipeline from visit to statistics. Audits and the pipeline cover the whole installation.',
   answers: {
     200: {
-      description: 'The state of the figures.',
+      description: 'The reliability of the statistics.',
       schema: Type.Object(
         {
           as_of: time,
           lag_seconds: Type.Union([Type.Number(), Type.Null()], {
-            description: 'How far the figures are behind; null before anything was stored.',
+            description: 'How far behind the statistics are; null if nothing was stored yet.',
           }),
           audit: Type.Object(
             {
@@ -64,7 +64,7 @@ export const trust = route({
           ),
           refused: Type.Object(
             {
-              records: Type.Integer({ description: 'Your records that could not be stored in the last 30 days.' }),
+              records: Type.Integer({ description: 'Your records of the last 30 days that could not be stored.' }),
               reasons: Type.Array(
                 Type.Object(
                   { kind: Type.String(), reason: Type.String(), records: Type.Integer(), last_at: time },

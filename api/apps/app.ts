@@ -38,7 +38,7 @@ export async function findApp(tenant: TenantQueries, id: string, lock = false): 
   return app ?? absent(tenant, 'app', id);
 }
 
-/** Whether the host is served, and if not, which DNS record is required. */
+/** Whether the host is served and, if not, which DNS record is required. */
 function hostVerification(row: AppRow, rules: HostRules): object {
   const { host, host_verified_at, host_check } = row;
   const record = isOwnHost(rules, host) ? { record_name: null, record_value: null } : hostRecord(host, row.id);
@@ -92,7 +92,7 @@ const shared = {
       ),
       record_value: nullable(text),
       checked_at: nullable(
-        Type.String({ format: 'date-time', description: 'Time of the verification, or of the last attempt.' }),
+        Type.String({ format: 'date-time', description: 'Time of the verification or of the last attempt.' }),
       ),
       problem: Type.Unsafe<HostProblem | null>({
         type: ['string', 'null'],
@@ -126,7 +126,7 @@ const shared = {
       conversion_events: Type.Array(text),
       tap_page: Type.Unsafe<TapPageMode>({ type: 'string', enum: [...tapPageModes] }),
       sdk_links: Type.Boolean({ description: 'Whether the API key may create links.' }),
-      codes_ignore_case: Type.Boolean({ description: 'Whether short codes are found in upper and lower case alike.' }),
+      codes_ignore_case: Type.Boolean({ description: 'Whether short codes are case-insensitive.' }),
       firebase_links: nullable(
         Type.Object(
           { hosts: Type.Array(text), prefixes: Type.Array(text) },
@@ -141,11 +141,11 @@ const shared = {
   updated_at: Type.String({ format: 'date-time' }),
 };
 
-/** Not in lists: they are long. */
+/** Omitted from lists because they are long. */
 const pages = nullable(
   Type.Object(
     { not_found: nullable(text), expired: nullable(text) },
-    { description: 'HTML of your own for browsers.' },
+    { description: 'Custom HTML pages for browsers.' },
   ),
 );
 

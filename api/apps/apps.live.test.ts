@@ -78,7 +78,7 @@ test('an app is returned with every field and its key, and reads back the same',
   expect([read.status, read.body]).toEqual([200, app]);
 });
 
-test('the setting for long links is replaced as a whole, and refused with a host or a path that cannot be one', async () => {
+test('the setting for long links is replaced as a whole, and invalid hosts and paths are rejected', async () => {
   const app = await newApp({ name: 'Long links' });
   const change = async (firebase_links: unknown) =>
     (await owner.call('PATCH', `/apps/${app.id}`, { settings: { firebase_links } })).body;
@@ -99,7 +99,7 @@ test('the setting for long links is replaced as a whole, and refused with a host
   expect((await change(null)).settings.firebase_links).toBeNull();
 });
 
-test('pages are changed one by one, kept out of lists, and refused beyond 16 KiB', async () => {
+test('pages are changed one by one, omitted from lists, and rejected above 16 KiB', async () => {
   const app = await newApp({ name: 'Paged', pages: { not_found: '<p>lost</p>' } });
   const change = async (pages: unknown) => owner.call('PATCH', `/apps/${app.id}`, { pages });
   expect((await change({ expired: '<p>over</p>' })).body.pages).toEqual({
@@ -246,7 +246,7 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('faults outside the schema are reported together with the others', async () => {
+test('errors that the schema cannot express are reported together with the others', async () => {
   const { status, body } = await owner.call('POST', '/apps', {
     name: '',
     fallback_url: 'ftp://x',
@@ -257,7 +257,7 @@ test('faults outside the schema are reported together with the others', async ()
   expect([status, fields]).toEqual([400, ['fallback_url', 'host', 'ios.bundle_id', 'ios.x', 'name']]);
 });
 
-test('a rotation accepts no fields, and a refused one rotates nothing', async () => {
+test('a rotation accepts no fields, and a rejected one rotates nothing', async () => {
   const app = await newApp();
   const reply = await owner.call('POST', `/apps/${app.id}/rotate-key`, { grace_seconds: 60 });
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'grace_seconds']);
@@ -308,7 +308,7 @@ test('a host belongs to one app; after the app is deleted it stays with its orga
   await newApp({ host: 'one.example.com' });
 });
 
-test('a host that an app gave up stays reserved for its organization, so that printed links lead nowhere else', async () => {
+test('a host that an app gave up stays reserved for its organization, so that printed links never lead to someone else', async () => {
   const app = await newApp({ host: 'left.example.com' });
   await verifyHost({ db: api.db, clock: systemClock }, app.host);
   expect((await owner.call('PATCH', `/apps/${app.id}`, { host: 'right.example.com' })).status).toBe(200);
@@ -343,7 +343,7 @@ test('lists show a preview of the key, have pages, and can be filtered by organi
   expect((await member.call('GET', '/apps?name=x')).body.error.details.field).toBe('name');
 });
 
-test('a user of two organizations must name one; a foreign one gets 403, an unknown one 404', async () => {
+test('a user of two organizations must name one; another organization gets 403, an unknown one 404', async () => {
   const both = await api.member('member', owner.organization_id);
   await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
     both.user_id,
@@ -405,7 +405,7 @@ test('the key is nowhere in the database, and its hash finds the app', async () 
   expect(await readAppByKey(api.db, keys.hashes(app.api_key))).toMatchObject({ app_id: app.id, settings: defaults });
 });
 
-/** Reads like the SDK edge: Redis, else Postgres and then into Redis. */
+/** Reads like the gateway: from Redis, otherwise from Postgres, and then writes to Redis. */
 async function lookUp(key: string): Promise<string | null> {
   const cached = await snapshots.read(keys.hash(key));
   if (cached) return cached.app_id;
@@ -432,7 +432,7 @@ test('a rotated key is invalid when the rotation is answered, and the new one is
   expect((await owner.call('GET', `/apps/${app.id}`)).body.api_key).toBe(body.api_key);
 });
 
-test('under concurrent rotations and look-ups, no key is accepted after the answer that invalidated it', async () => {
+test('under concurrent rotations and look-ups, no key is accepted after the response that invalidated it', async () => {
   const app = await newApp();
   let current: string = app.api_key;
   let isDone = false;

@@ -21,7 +21,7 @@ const google = '/.well-known/assetlinks.json';
 let dns: DnsForTest;
 let edge: Receiver;
 let cdn: Receiver;
-/** Of an internal service on the same port. */
+/** Content of an internal service on the same port. */
 let inside: Server;
 let reachedInside = 0;
 let api: ApiForTest;
@@ -71,7 +71,7 @@ function served(path: string): string {
   return (path === google ? androidAssociation(app) : appleAssociation(app)) ?? '';
 }
 
-/** An app whose host leads to `addresses`, and what the check of it finds, by file and source. */
+/** Creates an app whose host resolves to `addresses`, and returns what its check finds, by file and source. */
 async function checked(addresses: readonly string[] = [outside], fields: object = { ios, android }) {
   const app = (await owner.call('POST', '/apps', { name: 'Shop', ...fields })).body;
   dns.addresses.set(app.host, addresses);
@@ -89,7 +89,7 @@ async function checked(addresses: readonly string[] = [outside], fields: object 
   return { app, files, ofApple, ofGoogle, copy };
 }
 
-test('files that are served as the app says are good, and are requested without anything of the caller', async () => {
+test('correctly served files are good, and are requested without any data of the caller', async () => {
   cdn.answer = (response) => {
     response.setHeader('age', '3600');
     response.setHeader('apple-from', `https://${'x'.repeat(900)}`);
@@ -116,7 +116,7 @@ test('files that are served as the app says are good, and are requested without 
   }
 });
 
-test('a redirect is reported with its target and not followed, even to an address inside', async () => {
+test('a redirect is reported with its target and not followed, not even to an internal address', async () => {
   const location = `http://127.0.0.1:${edge.port}/secret`;
   edge.answer = (response) => response.writeHead(301, { location }).end();
   const { ofApple, ofGoogle } = await checked();
@@ -124,7 +124,7 @@ test('a redirect is reported with its target and not followed, even to an addres
     expect(one).toMatchObject({ status: 301, location, outcome: 'faulty', problems: ['redirected'] });
 });
 
-test('a wrong type, app id, certificate and text are each named', async () => {
+test('a wrong content type, app id, certificate and content are each reported', async () => {
   const other = 'CD'.repeat(32).replace(/..(?=.)/g, '$&:');
   edge.answer = (response, { path }) =>
     path === apple
@@ -150,7 +150,7 @@ test('a body of a megabyte is not read to its end', async () => {
     expect(one).toMatchObject({ status: 200, bytes: null, problems: ['too_large'] });
 });
 
-test('a host that hangs, before its answer or within it, is given up at the time limit; so is Apple’s copy', async () => {
+test('a host that hangs, before or during its response, times out; so does Apple’s CDN', async () => {
   edge.answer = (response, { path }) => {
     if (path === google) response.writeHead(200, { 'content-type': 'application/json' }).write('[');
   };
@@ -185,7 +185,7 @@ test.each([
   expect(edge.received).toEqual([]);
 });
 
-test('nothing is requested for a platform that the app lacks, or from a host that is not proven', async () => {
+test('nothing is requested for a platform that the app lacks, or from a host that is not verified', async () => {
   const { files } = await checked([outside], {});
   expect(files.map(({ outcome, problems }) => [outcome, ...problems])).toEqual(
     files.map(() => ['not_checked', 'not_configured']),

@@ -1,9 +1,9 @@
 /**
- * Fetches the association files of an app's host as phones and stores do, and says what is wrong with them.
+ * Fetches the association files of an app's host as phones and stores do, and reports what is wrong with them.
  *
- * Bounds: one request for each file and one to Apple's copy, each for `timeLimitMs` and ASSOCIATION_BYTES_MAX; `perMinuteMax`
- * checks for each organization, and `concurrentMax` at once in a process. Nothing is requested from a host that its
- * organization has not proven to control.
+ * Bounds: one request for each file and one to Apple's copy, each for `timeLimitMs` and ASSOCIATION_BYTES_MAX;
+ * `perMinuteMax` checks for each organization, and `concurrentMax` at once in a process. Nothing is requested from a
+ * host that its organization has not verified.
  */
 import { resolveWith } from '#common/host-addresses.ts';
 import { type Rejection, rateLimited } from '#common/http/rejection.ts';
@@ -26,10 +26,10 @@ import {
 const perMinuteMax = 10;
 const concurrentMax = 16;
 const timeLimitMs = 5_000;
-/** Of a header that is shown. */
+/** Maximum length of a header value that is shown. */
 const HEADER_CHARACTERS_MAX = 500;
 
-/** Headers with which Apple's copy says how old it is, and why there is none. */
+/** Headers in which Apple's CDN gives the age of its copy, or why it has none. */
 export const shownHeaders = ['age', 'apple-from', 'apple-failure-reason', 'apple-failure-details'] as const;
 type ShownHeader = (typeof shownHeaders)[number];
 
@@ -45,13 +45,13 @@ interface Target {
   readonly file: (typeof associationFiles)[number];
   readonly source: (typeof associationSources)[number];
   readonly url: string | null;
-  /** As this installation serves it; null if it serves none. */
+  /** The file as this installation serves it; null if it serves none. */
   readonly expected: string | null;
   readonly judge: Judge;
 }
 
 export interface CheckedFile extends Pick<Target, 'file' | 'source' | 'url'> {
-  /** Null if there was no request, or no answer. */
+  /** Null if there was no request or no response. */
   readonly status: number | null;
   readonly content_type: string | null;
   readonly bytes: number | null;
@@ -65,7 +65,7 @@ export interface CheckedFile extends Pick<Target, 'file' | 'source' | 'url'> {
 export interface AssociationChecksOptions extends Pick<OutboundRules, 'resolve' | 'reachable'> {
   readonly limiter: Pick<RateLimiter, 'chargeApart'>;
   readonly shortUrl: ShortUrl;
-  /** Base URL of Apple's copies; empty: they are not requested. */
+  /** Base URL of Apple's CDN; if empty, it is not requested. */
   readonly appleCdnUrl: string;
   /** Replaced in tests. */
   readonly timeLimitMs?: number;
@@ -79,7 +79,7 @@ export class AssociationChecks {
     this.#options = options;
   }
 
-  /** A request that fails is a result. A rejection: the organization, or this process, has too many checks. */
+  /** A failed request is a result. A rejection means that the organization or this process has too many checks. */
   async check(app: CheckedApp): Promise<readonly CheckedFile[] | Rejection> {
     if (this.#underWay >= concurrentMax) return rateLimited(Math.ceil(timeLimitMs / 1000));
     this.#underWay++;

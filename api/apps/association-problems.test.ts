@@ -19,7 +19,7 @@ function answer(body: string | Buffer, more: Partial<OutboundAnswer> = {}): Outb
 const ofApple = (body: unknown) => problemsOf(answer(JSON.stringify(body)), apple, judgeApple);
 const ofAndroid = (body: unknown) => problemsOf(answer(JSON.stringify(body)), android, judgeAndroid);
 
-test('a file that is served as it should be has no problem, in whatever order its keys are', () => {
+test('a correct file has no problem, whatever the order of its keys', () => {
   expect(problemsOf(answer(apple), apple, judgeApple)).toEqual([]);
   const { relation, target } = androidStatement();
   expect(ofAndroid([{ target, relation }])).toEqual([]);
@@ -46,7 +46,7 @@ test('a content type with parameters is accepted', () => {
   expect(problemsOf(answer(apple, { headers }), apple, judgeApple)).toEqual([]);
 });
 
-test('an answer with several faults has all of them', () => {
+test('a response with several problems reports all of them', () => {
   const found = answer('{}', { headers: { 'content-type': 'text/plain' } });
   expect(problemsOf(found, apple, judgeApple)).toEqual(['content_type', 'app_missing']);
 });
@@ -94,13 +94,13 @@ test('certificates may be in several statements of the app', () => {
   expect(ofAndroid(statements)).toEqual(['differs']);
 });
 
-test('a file that is nested as deep as its length allows is judged', () => {
+test('a file that is nested as deeply as its length allows is checked', () => {
   const deep = '['.repeat(ASSOCIATION_BYTES_MAX / 2) + ']'.repeat(ASSOCIATION_BYTES_MAX / 2);
   expect(problemsOf(answer(deep), apple, judgeApple)).toEqual(['app_missing']);
   const inside = `{"applinks":{"details":[{"appID":"TEAM123456.com.a","paths":${deep}}]}}`;
   expect(problemsOf(answer(inside), apple, judgeApple)).toEqual(['differs']);
 });
 
-test('a request without an answer has its reason as its problem', () => {
+test('a failed request reports its reason as the problem', () => {
   expect(problemsOf({ kind: 'failed', reason: 'tls_failed' }, apple, judgeApple)).toEqual(['tls_failed']);
 });

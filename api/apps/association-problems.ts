@@ -1,9 +1,9 @@
-/** What is wrong with an association file as it was fetched, for an app with given ids. */
+/** What is wrong with a fetched association file, for an app with the given ids. */
 import { isDeepStrictEqual } from 'node:util';
 import { isObject } from '#common/json-object.ts';
 import { type OutboundOutcome, outboundFailures } from '#common/outbound-request.ts';
 
-/** Apple reads no more. The same bound is used for Google's file. */
+/** Apple's limit. The same limit is used for Google's file. */
 export const ASSOCIATION_BYTES_MAX = 131_072;
 
 export const associationProblems = [
@@ -11,9 +11,9 @@ export const associationProblems = [
   ...(['not_configured', 'host_not_verified', 'apple_cdn_off'] as const),
   // There was no answer.
   ...outboundFailures,
-  // The answer is of no use to a phone.
+  // A phone cannot use the response.
   ...(['redirected', 'status', 'too_large', 'cut_off', 'content_type', 'not_json'] as const),
-  // It is a file, but not the one of this app.
+  // The file is readable, but not the right one for this app.
   ...(['app_missing', 'fingerprint_missing', 'differs'] as const),
 ] as const;
 export type AssociationProblem = (typeof associationProblems)[number];
@@ -21,7 +21,7 @@ export type AssociationProblem = (typeof associationProblems)[number];
 /** @param expected the file as this installation serves it. */
 export type Judge = (found: unknown, expected: string) => AssociationProblem[];
 
-/** Empty if phones accept the file and it is the one that this installation serves. */
+/** Empty if phones accept the file and it is identical to the one that this installation serves. */
 export function problemsOf(
   outcome: Exclude<OutboundOutcome, { kind: 'aborted' }>,
   expected: string,
@@ -41,7 +41,7 @@ export function problemsOf(
     return [...type, 'not_json'];
   }
   const problems = judge(found, expected);
-  // No deeper than the expected value, however deep the found one is.
+  // Recurses no deeper than the expected value, however deep the found one is.
   const isSame = isDeepStrictEqual(JSON.parse(expected), found);
   return [...type, ...problems, ...(problems.length === 0 && !isSame ? ['differs' as const] : [])];
 }

@@ -43,7 +43,7 @@ export async function changeApp(
   }
   if (change instanceof Rejection) return change;
   const { before, after } = change;
-  // A Redis that fails from here on changes nothing: the raised version has done the work.
+  // A failure of Redis after this point has no effect: the raised version has already invalidated the copies.
   await appSnapshots.settle(before.api_key_hash, id, after.version).catch(() => undefined);
   await deliverChanges();
   return change;

@@ -14,20 +14,27 @@ function choiceOf<T extends string>(values: readonly T[], description: string) {
 const checkedFile = Type.Object(
   {
     file: choiceOf(associationFiles, 'Apple’s file (universal links) or Google’s (app links).'),
-    source: choiceOf(associationSources, 'Who was asked: the host itself, or the copy from which iPhones read.'),
-    url: nullable(Type.String({ description: 'null: there is no copy to ask, because APPLE_CDN_URL is empty.' })),
-    status: nullable(Type.Integer({ description: 'HTTP status. null: nothing was requested, or no server answered.' })),
+    source: choiceOf(
+      associationSources,
+      'Where the file was requested: from the host itself, or from Apple’s CDN, which iPhones read.',
+    ),
+    url: nullable(Type.String({ description: 'null: Apple’s CDN is not checked, because APPLE_CDN_URL is empty.' })),
+    status: nullable(
+      Type.Integer({ description: 'HTTP status. null: nothing was requested, or there was no response.' }),
+    ),
     content_type: nullable(Type.String()),
     bytes: nullable(Type.Integer({ description: 'Length of the body; null if it was not read to its end.' })),
     location: nullable(Type.String({ description: 'Where the answer redirects. It was not followed.' })),
     headers: Type.Object(Object.fromEntries(shownHeaders.map((name) => [name, Type.Optional(Type.String())])), {
-      description: 'Of Apple’s copy: its age, and why Apple has none.',
+      description: 'Headers of Apple’s CDN: the age of its copy, or why it has none.',
     }),
     outcome: choiceOf(
       ['good', 'faulty', 'not_checked'] as const,
-      'good: phones accept the file, and it is the one that this installation serves.',
+      'good: phones accept the file, and it is identical to the one that this installation serves.',
     ),
-    problems: Type.Array(choiceOf<AssociationProblem>(associationProblems, 'What is wrong, or why nothing was asked.')),
+    problems: Type.Array(
+      choiceOf<AssociationProblem>(associationProblems, 'What is wrong, or why nothing was requested.'),
+    ),
   },
   { title: 'CheckedFile' },
 );
@@ -56,11 +63,11 @@ export const checkAssociations = route({
   tag: 'Apps',
   summary: 'Check the association files of the app’s host',
   description:
-    'Requests the files by which iOS and Android open links in the app, as phones do: without following a redirect, at most 128 KiB, within 5 seconds. A request that fails is a result. At most 10 checks a minute for each organization.',
+    'Requests the files that let iOS and Android open links in the app, the way phones do: without following redirects, at most 128 KiB, within 5 seconds. A failed request is reported as a result, not as an error. At most 10 checks per minute for each organization.',
   params: Type.Object({ app_id: Type.String({ examples: [appExample.id] }) }),
   answers: {
     200: {
-      description: 'What was found.',
+      description: 'The result for each file.',
       schema: Type.Object(
         {
           host: Type.String(),

@@ -34,7 +34,7 @@ export const createAppRoute = route({
     if (organizationId instanceof Rejection) return organizationId;
     const denied = refuseWrite(caller, organizationId);
     if (denied) return denied;
-    if (caller.key?.app_ids) return forbidden('This server key is limited to some apps and may not create others.');
+    if (caller.key?.app_ids) return forbidden('This server key is limited to some apps, so it cannot create new ones.');
 
     const api_key = newApiKey();
     const app = await insertFree(deps, organizationId, fields, api_key, given.host === undefined);
@@ -46,7 +46,7 @@ export const createAppRoute = route({
 
 const ATTEMPTS_MAX = 5;
 
-/** Inserts the app; if a host derived from its name is taken, it gets a number. */
+/** Inserts the app. If the host derived from its name is taken, a number is appended. */
 async function insertFree(
   deps: ApiDeps,
   organizationId: string,
@@ -70,7 +70,7 @@ const insertion = `
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14, $15 FROM unnest($1::text[]) AS o (id)
   RETURNING ${appColumns}`;
 
-/** The app, or why it may not have its host. */
+/** The new app, or the reason why it cannot have the host. */
 async function insert(
   { tenancy, clock, apiKeys, hosts }: ApiDeps,
   organizationId: string,

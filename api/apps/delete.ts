@@ -17,7 +17,7 @@ export const deleteAppRoute = route({
   tag: 'Apps',
   summary: 'Delete an app',
   description:
-    'Its links answer 404 and its API key gets 401 immediately. Its statistics are kept until their retention ends.',
+    'Its links return 404 and its API key returns 401 immediately. Its statistics are kept until their retention ends.',
   params: appParams,
   answers: {
     200: {

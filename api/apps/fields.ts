@@ -24,7 +24,7 @@ export const defaultSettings: AppSettings = {
   migration: null,
 };
 
-/** A scheme of the app's own (RFC 3986). Those that browsers give a meaning to are refused. */
+/** A custom URI scheme (RFC 3986). Schemes with a meaning in browsers are rejected. */
 const uriScheme = nullable(
   Type.String({
     pattern:
@@ -101,7 +101,7 @@ const settingsFields = {
   codes_ignore_case: nullable(
     Type.Boolean({
       description:
-        'Whether short codes are found in upper and lower case alike. They are then stored in lower case; rejected while a link has a code with capital letters. Default false.',
+        'Whether short codes are case-insensitive. They are then stored in lower case; rejected while a link has a code with capital letters. Default false.',
     }),
   ),
   firebase_links: nullable(
@@ -110,7 +110,8 @@ const settingsFields = {
         hosts: Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
           minItems: 1,
           maxItems: 100,
-          description: 'Hosts to which such links may lead. Every link, afl, ifl, ipfl and ofl must be on one of them.',
+          description:
+            'Allowed destination hosts. The link, afl, ifl, ipfl and ofl parameters must each point to one of them.',
         }),
         prefixes: Type.Optional(
           Type.Array(
@@ -130,7 +131,7 @@ const settingsFields = {
       {
         ...closed,
         description:
-          'Answer Firebase long links (https://host/?link=…). Replaced as a whole; default null: they are not understood.',
+          'Answer Firebase long links (https://host/?link=…). Replaced as a whole; default null: not answered.',
       },
     ),
   ),
@@ -146,8 +147,8 @@ const page = (description: string) =>
   );
 
 const pagesFields = {
-  not_found: page('Answer to a visit of the host that leads nowhere.'),
-  expired: page('Answer to a visit of an expired link without an expired_url.'),
+  not_found: page('Shown for an unknown address of the host.'),
+  expired: page('Shown for an expired link without an expired_url.'),
 };
 
 /** Every property is optional: required ones are checked after the change is merged into the stored app. */
@@ -177,7 +178,7 @@ const written = {
   ),
   pages: partial(
     pagesFields,
-    'Pages of your own for browsers, with inline styles, and images and fonts over https. Scripts and forms do not work.',
+    'Custom pages for browsers. Inline styles, and images and fonts over https, are allowed; scripts and forms do not work.',
   ),
   settings: partial(settingsFields, 'Omitted settings keep their value.'),
 };
@@ -206,7 +207,7 @@ export const appChangesBody = Type.Object(
 
 export type AppChanges = Static<typeof appChangesBody>;
 
-/** The columns of `apps` that a caller writes. */
+/** The columns of `apps` that callers can write. */
 export interface AppFields {
   readonly name: string;
   readonly host: string;

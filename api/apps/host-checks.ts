@@ -1,9 +1,10 @@
 /**
- * Looks up the DNS records that verify claimed hosts (host_checks), until they exist.
+ * Looks up the DNS records that verify claimed hosts (host_checks) until they exist.
  *
- * One check of a claim: its due time is postponed in Postgres (so no other process checks it meanwhile) → DNS → the host is verified, or
- * the problem is stored and the next check scheduled. Older claims are checked less often: from every 15 s to once a day.
- * Bounds: `batchMax` claims a pass, one pass at a time, each answer of DNS within `dnsTimeoutMs`.
+ * One check of a claim: its due time is postponed in Postgres (so that no other process checks it at the same time) →
+ * DNS → the host is verified, or the problem is stored and the next check scheduled. Older claims are checked less
+ * often: from every 15 s to once a day. Bounds: `batchMax` claims per pass, one pass at a time, each DNS response
+ * within `dnsTimeoutMs`.
  */
 import { Resolver } from 'node:dns/promises';
 import type { Clock } from '#common/clock.ts';
@@ -34,7 +35,7 @@ export interface HostChecksOptions {
   readonly db: Postgres;
   readonly clock: Clock;
   readonly log: Pick<Log, 'warn' | 'info'>;
-  /** `address` or `address:port`; empty for the system's. */
+  /** `address` or `address:port`; if empty, the system's servers. */
   readonly dnsServers: readonly string[];
   /** Notifies redirectors of committed changes. */
   readonly deliverChanges: () => Promise<boolean>;
@@ -46,7 +47,7 @@ const takeDue = `
   RETURNING app_id, host, claimed_at`;
 const keepProblem = `
   UPDATE host_checks SET checked_at = $3, problem = $4, due_at = $5 WHERE app_id = $1 AND host = $2`;
-/** The host may have changed since it was looked up: then this proof is for another one. */
+/** The app's host may have changed since the look-up; then this proof is for a different host. */
 const verify = `
   UPDATE apps SET host_verified_at = $3
    WHERE id = $1 AND host = $2 AND deleted_at IS NULL AND host_verified_at IS NULL`;
@@ -83,7 +84,7 @@ export class HostChecks {
       const verified = await Promise.all(due.map((claim) => this.#check(claim)));
       if (verified.includes(true)) await this.#options.deliverChanges();
     } catch (err) {
-      this.#options.log.warn({ err }, 'claimed hosts cannot be checked; retrying');
+      this.#options.log.warn({ err }, 'checking claimed hosts failed; retrying');
     }
   }
 
@@ -101,7 +102,7 @@ export class HostChecks {
     if (problem === null) {
       try {
         const verified = await db.execute(verify, [app_id, host, now], 'verify_host');
-        if (verified > 0) log.info({ app_id, host }, 'the host is verified: its links are served');
+        if (verified > 0) log.info({ app_id, host }, 'a host was verified; its links are now served');
         return verified > 0;
       } catch (error) {
         if (violatedConstraint(error) !== 'apps_host_key') throw error;

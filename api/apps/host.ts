@@ -20,7 +20,7 @@ export function hostRules(config: Pick<Config, 'SHORT_LINK_DOMAIN' | 'API_PUBLIC
   return { domain, reserved: new Set(reserved) };
 }
 
-/** Whether the host belongs to the installation, so that it needs no proof. */
+/** Whether the host belongs to the installation and therefore needs no verification. */
 export function isOwnHost({ domain }: HostRules, host: string): boolean {
   return host.endsWith(`.${domain}`);
 }
@@ -42,7 +42,7 @@ export function hostLabel(name: string): string {
   return label === '' ? 'app' : label;
 }
 
-/** Why an app of this organization may not have the host; null if it may. `appId` is null for a new app. */
+/** Why an app of this organization cannot have the host; null if it can. `appId` is null for a new app. */
 export async function hostFault(
   tenant: TenantQueries,
   rules: HostRules,

@@ -47,7 +47,7 @@ async function claim(host: string, member = owner) {
   const verification = async () => (await member.call('GET', `/apps/${app.body.id}`)).body.host_verification;
   return { id: app.body.id as string, app: app.body, serve, verification };
 }
-/** One second back, since clocks of two processes need not agree to the millisecond. */
+/** One second back, because the clocks of two processes may differ by milliseconds. */
 const due = () => api.db.execute(`UPDATE host_checks SET due_at = now() - interval '1 second'`);
 
 test('a host under the service’s own domain is served immediately, without a record', async () => {
@@ -100,7 +100,7 @@ test('an unverified claim blocks no other: the first app to verify the host gets
   expect([late.status, late.body.error.details.field]).toEqual([400, 'host']);
 });
 
-test('of two apps that prove one host at the same moment, one is served', async () => {
+test('of two apps that verify the same host at the same moment, one is served', async () => {
   const claims = [await claim('go.both.example'), await claim('go.both.example', stranger)];
   dns.records.set(
     '_signpost.go.both.example',
@@ -112,7 +112,7 @@ test('of two apps that prove one host at the same moment, one is served', async 
   expect(statuses.sort()).toEqual(['pending', 'verified']);
 });
 
-test('an app that changes its host has to prove the new one, and is no longer served under the old one', async () => {
+test('an app that changes its host has to verify the new one, and is no longer served under the old one', async () => {
   const { id, app, serve } = await claim('go.before.example');
   await verifyHost(parts(), 'go.before.example');
   await expect.poll(serve, second).toBe(true);
@@ -129,7 +129,7 @@ test('an app that changes its host has to prove the new one, and is no longer se
   expect(home.body.host_verification.status).toBe('verified');
 });
 
-test('a proof that arrives for a host that the app gave up verifies nothing', async () => {
+test('a DNS record that is found for a host that the app has given up verifies nothing', async () => {
   const { id, app, verification } = await claim('go.quick.example');
   dns.records.set('_signpost.go.quick.example', [app.host_verification.record_value]);
   await due();
@@ -140,7 +140,7 @@ test('a proof that arrives for a host that the app gave up verifies nothing', as
   expect([status, record_name]).toEqual(['pending', '_signpost.go.slow.example']);
 });
 
-test('failing or silent DNS is a problem of its own, limited in time, and checked again', async () => {
+test('failing or unresponsive DNS is reported as such, times out, and is retried', async () => {
   const { verification } = await claim('go.away.example');
   for (const mood of ['failing', 'silent'] as const) {
     dns.mood = mood;
@@ -152,7 +152,7 @@ test('failing or silent DNS is a problem of its own, limited in time, and checke
   }
 });
 
-test('claims are checked again, less often the older they are, and never in two processes at once', async () => {
+test('claims are checked repeatedly, less often as they get older, and never in two processes at once', async () => {
   const { id } = await claim('go.patient.example');
   await due();
   const another = new HostChecks({
@@ -221,7 +221,7 @@ test('an operator verifies a host, and must name the app if several claim it', a
   expect(await verifyHost(parts(), 'go.nobody.example')).toMatchObject({ kind: 'refused' });
 });
 
-test('an operator releases a host: from a deleted app, from one that gave it up, and from the one that is served', async () => {
+test('an operator releases a host from a deleted app, from an app that gave it up, and from the app that is served', async () => {
   const host = 'go.freed.example';
   const deleted = await claim(host, stranger);
   await verifyHost(parts(), host);

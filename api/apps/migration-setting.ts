@@ -1,4 +1,4 @@
-/** The setting `migration` of an app: its schema, and the rules that a schema can't express. */
+/** The setting `migration` of an app: its schema, and rules that a schema can't express. */
 import { Type } from 'typebox';
 import type { FieldError } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
@@ -14,7 +14,7 @@ export const migrationField = nullable(
       url: Type.String({
         minLength: 1,
         maxLength: URL_CHARACTERS_MAX,
-        description: 'Where the old service answers: an https URL with {code} in its path or query.',
+        description: 'URL of the old service: an https URL with {code} in its path or query.',
       }),
       destination_hosts: Type.Array(host, {
         minItems: 1,
@@ -27,7 +27,7 @@ export const migrationField = nullable(
             minLength: 1,
             maxLength: 253,
             description:
-              'Connect to this host instead of that of the URL, which keeps its name in the request and the certificate: for a service that answers only under your own host.',
+              'Connect to this host instead of the host in the URL. The URL’s host is still used in the request and to verify the certificate. For services that answer only under your own host name.',
           }),
         ),
       ),
@@ -38,7 +38,7 @@ export const migrationField = nullable(
     {
       additionalProperties: false,
       description:
-        'Learn unknown codes from the service that the app leaves, at their first visit. Replaced as a whole; default null: off.',
+        'Learn unknown codes from the app’s old service at their first visit. Replaced as a whole; default null: off.',
     },
   ),
 );
@@ -51,7 +51,7 @@ export const storedMigrationSchema = nullable(
       destination_hosts: Type.Array(Type.String()),
       upgrade_http: Type.Boolean(),
     },
-    { description: 'Where unknown codes are asked for at their first visit. null: nowhere.' },
+    { description: 'The old service that is asked about an unknown code at its first visit. null: none.' },
   ),
 );
 
@@ -76,17 +76,17 @@ function templateFault(template: string): string | null {
   return urlFault(example.href);
 }
 
-/** Null, or why an app with this host cannot ask there: it would ask itself. */
+/** Rejects an old service on the app's own host, because the app would ask itself; otherwise null. */
 export function ownHostFault(setting: MigrationSettings | null | undefined, ownHost: string): string | null {
   if (!setting) return null;
   if (setting.via !== null) return setting.via === ownHost ? 'must not be the host of the app' : null;
-  // A dot at the end of a host is part of its name in DNS only.
+  // A trailing dot belongs to a host name only in DNS.
   return exampleOfTemplate(setting.url)?.hostname.replace(/\.$/, '') === ownHost
-    ? 'must not be on the host of the app, unless via names where the old service is'
+    ? 'must not be on the host of the app, unless via names the host of the old service'
     : null;
 }
 
-/** As it is stored. It must be valid. */
+/** The setting as it is stored. It must be valid. */
 export function storedMigration(given: {
   readonly url: string;
   readonly destination_hosts: readonly string[];

@@ -12,7 +12,7 @@ export const readAppRoute = route({
   limit: 'general',
   tag: 'Apps',
   summary: 'Get an app, including its API key',
-  description: 'The key allows writing everything that an SDK writes, so viewers get only a preview of it.',
+  description: 'The key can write everything that an SDK writes, so viewers get only a preview of it.',
   params: appParams,
   answers: { 200: { description: 'The app.', schema: readAppSchema, example: appExample } },
   handle: async ({ tenancy, apiKeys, hosts }, { caller, params }) => {

@@ -18,7 +18,7 @@ export const rotateKey = route({
   limit: 'general',
   tag: 'Apps',
   summary: "Rotate the app's API key",
-  description: 'Once this call is answered, the old key is rejected everywhere.',
+  description: 'When this call returns, the old key is rejected everywhere.',
   params: appParams,
   answers: {
     200: {

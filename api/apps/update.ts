@@ -12,7 +12,10 @@ const write = `
                   host_verified_at = CASE WHEN host = $4 THEN host_verified_at ELSE $12 END
    WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
 
-/** Deleted links count too: their codes are never used again. The app is locked, so none is added meanwhile. */
+/**
+ * Deleted links count too, because their codes are never reused. The app is locked, so no links are added in the
+ * meantime.
+ */
 const codeWithCapitals = `
   SELECT short_code AS code FROM links
    WHERE organization_id = ANY ($1) AND app_id = $2 AND short_code <> lower(short_code COLLATE "C")

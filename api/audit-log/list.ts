@@ -49,20 +49,23 @@ const listAuditLog = route({
   tag: 'Audit log',
   summary: 'List changes',
   description:
-    'What people and server keys changed through the API within a year, newest first: who, what, when, from where. Only owners may read it. Values are not recorded, only the names of the fields. Changes by SDKs and by `npm run admin` are not in it.',
+    'Changes that users and server keys made through the API in the last year, newest first: who changed what, when and from where. Only owners can read it. Records the names of changed fields, not their values. Does not include changes made by SDKs or by `npm run admin`.',
   query: Type.Object(
     {
       ...pageQuery,
       organization_id: Type.Optional(Type.String({ description: 'Default: all organizations that you own.' })),
-      actor_id: Type.Optional(Type.String({ maxLength: 64, description: 'Of a user or a server key.' })),
+      actor_id: Type.Optional(Type.String({ maxLength: 64, description: 'Id of a user or a server key.' })),
       action: Type.Optional(
         Type.String({
           maxLength: 1_000,
-          description: 'An operationId of this description, or several, separated by commas.',
+          description: 'One or more operationIds of this API, separated by commas.',
         }),
       ),
       target_id: Type.Optional(
-        Type.String({ maxLength: 200, description: 'What was changed, also as one of many links of a request.' }),
+        Type.String({
+          maxLength: 200,
+          description: 'Id of the changed object. Also finds links that were changed in a bulk request.',
+        }),
       ),
       start: Type.Optional(Type.String({ format: 'date-time', description: 'The earliest change.' })),
       end: Type.Optional(Type.String({ format: 'date-time', description: 'Changes before this time.' })),
@@ -80,13 +83,13 @@ const listAuditLog = route({
             at: Type.String({ format: 'date-time' }),
             actor_id: Type.String(),
             actor_name: Type.String({
-              description: 'The e-mail address, or the name of the server key, at that time.',
+              description: 'The e-mail address of the user or the name of the server key, at that time.',
             }),
             action: Type.String({ description: 'The operationId.' }),
             target_id: Type.String({ description: 'Empty if there is no single one.' }),
             fields: Type.Array(Type.String(), { description: 'Names of the fields that were sent.' }),
             address: Type.String(),
-            request_id: Type.String({ description: 'The X-Request-Id of the answer.' }),
+            request_id: Type.String({ description: 'The X-Request-Id of the response.' }),
           },
           { title: 'AuditEntry' },
         ),

@@ -1,4 +1,4 @@
-/** The users that may log in. */
+/** Accounts of users. */
 import type { Clock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
@@ -6,14 +6,14 @@ import type { Postgres, Queries } from '#common/stores/postgres.ts';
 
 export interface Account {
   readonly id: string;
-  /** Null for an account that logs in through a provider only. */
+  /** Null for an account that logs in only through a provider. */
   readonly password_hash: string | null;
 }
 
 /** A person's identity at a provider. */
 export interface Identity {
   readonly provider: string;
-  /** The provider's id of the person, which stays the same when their addresses change. */
+  /** The provider's id of the person, which does not change with their addresses. */
   readonly subject: string;
   /** Verified addresses in lower case, the preferred one first; never empty. */
   readonly emails: readonly [string, ...string[]];
@@ -40,7 +40,7 @@ export class Accounts {
     this.#clock = clock;
   }
 
-  /** With the address; null if the user does not exist any more. */
+  /** The user with their address; null if the user no longer exists. */
   async byId(userId: string): Promise<(Account & { readonly email: string }) | null> {
     const [account] = await this.#db.query<Account & { readonly email: string }>(
       'SELECT id, password_hash, email FROM users WHERE id = $1 AND deleted_at IS NULL',
@@ -60,9 +60,9 @@ export class Accounts {
   }
 
   /**
-   * The id of the identity's account: the one it logged in to before, whatever its address is now; else the one with
-   * one of its verified addresses and no other person of that provider (the preferred address wins); else, if allowed,
-   * a new one.
+   * The id of the identity's account: the account that it logged in to before, whatever its address is now; otherwise
+   * the account with one of its verified addresses and no other person of that provider (the preferred address wins);
+   * otherwise, if allowed, a new account.
    */
   async ofIdentity(identity: Identity, allowsSignup: boolean): Promise<string | null> {
     const now = new Date(this.#clock());
@@ -77,7 +77,7 @@ export class Accounts {
       if (known) return known.user_id;
       let userId = await joinable(queries, identity, now);
       if (userId === null && allowsSignup) {
-        // A second look-up finds an account that was created with that address at this moment.
+        // A second look-up finds an account that was created with that address concurrently.
         userId = (await this.#signUp(queries, identity)) ?? (await joinable(queries, identity, now));
       }
       if (userId === null) return null;
@@ -90,8 +90,8 @@ export class Accounts {
   }
 
   /**
-   * Creates a user without a password, and their organization; null if the address belongs to an account that may not
-   * be joined.
+   * Creates a user without a password, and their organization; null if the address belongs to an account that this
+   * identity may not use.
    */
   async #signUp(queries: Queries, { emails: [email], name: given }: Identity): Promise<string | null> {
     const nowMs = this.#clock();
@@ -116,8 +116,8 @@ export class Accounts {
 }
 
 /**
- * The account of a verified address that this identity may join. Its row is locked, so that two identities join in
- * sequence.
+ * The account of a verified address that this identity may use. Its row is locked, so that two identities are linked
+ * one after the other.
  */
 async function joinable(queries: Queries, identity: Identity, now: Date): Promise<string | null> {
   const [user] = await queries.query<{ id: string }>(

@@ -60,7 +60,7 @@ test.each<[string, object, string]>([
   });
 });
 
-test('an unknown e-mail, a wrong password, an account without one and a deleted one get the same answer', async () => {
+test('an unknown e-mail address, a wrong password, an account without a password and a deleted account get the same answer', async () => {
   await origin.addUser('provider@example.com', null);
   const gone = await origin.addUser('gone@example.com', password);
   await origin.db.query('UPDATE users SET deleted_at = now() WHERE id = $1', [gone]);
@@ -77,7 +77,7 @@ test('an unknown e-mail, a wrong password, an account without one and a deleted 
 async function loginMedians(): Promise<{ unknown: number; wrong: number }> {
   const times = { unknown: [] as number[], wrong: [] as number[] };
   for (let round = 0; round < 40; round++) {
-    // The order alternates, so that neither is always the one that finds the caches warm.
+    // The order alternates, so that neither request always benefits from warm caches.
     const order = round % 2 === 0 ? (['unknown', 'wrong'] as const) : (['wrong', 'unknown'] as const);
     for (const kind of order) {
       const startMs = performance.now();
@@ -94,7 +94,8 @@ test('an unknown e-mail takes as long as a wrong password: medians over 40 diffe
   timeout: 120_000,
 }, async () => {
   const differences: number[] = [];
-  // Other tests share the processors: a random difference disappears when measured again, one caused by the code stays.
+  // Other tests share the processors: a random difference disappears when measured again, a difference in the code does
+  // not.
   while (differences.length < 10 && !differences.some((difference) => difference < 0.05)) {
     const { unknown, wrong } = await loginMedians();
     differences.push(Math.abs(unknown - wrong) / wrong);
@@ -133,7 +134,7 @@ test('of 100 concurrent refreshes of one token exactly one gets a pair, and the 
   for (const pair of pairs) expect((await refresh(pairOf(pair).refresh_token)).status).toBe(401);
 });
 
-test('whatever is renewed while an old token is reused, nothing of the family remains valid afterwards', async () => {
+test('if tokens are renewed while an old token is reused, nothing of the family remains valid afterwards', async () => {
   for (let round = 0; round < 20; round++) {
     const first = pairOf(await login());
     let current = pairOf(await refresh(first.refresh_token)).refresh_token;
@@ -244,7 +245,7 @@ test('a login whose password is changed while it is compared is answered like on
   expect({ status: answer.status, body: answer.body }).toEqual({ status: wrong.status, body: wrong.body });
 });
 
-test('a reset revokes the access tokens of every login, and of none that follows', async () => {
+test('a reset revokes the access tokens of every earlier login, and of no later one', async () => {
   await origin.addUser('reset@example.com', password);
   const before = pairOf(await login('reset@example.com'));
   expect(await reset('reset@example.com')).toEqual({ kind: 'reset' });
@@ -255,7 +256,7 @@ test('a reset revokes the access tokens of every login, and of none that follows
   expect((await origin.send('/me', { token: renewed.access_token })).status).toBe(200);
 });
 
-test('a login that waits for a password reset cannot be renewed after it', async () => {
+test('a login that waits during a password reset cannot be renewed after it', async () => {
   const user = await origin.addUser('waited-for@example.com', password);
   await login('waited-for@example.com');
   await origin.db.query(`UPDATE refresh_tokens SET expires_at = created_at WHERE user_id = $1`, [user]);

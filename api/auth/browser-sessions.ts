@@ -1,8 +1,8 @@
 /**
  * Sessions of the dashboard: one cookie per browser that is never rotated, so that two tabs cannot invalidate each
- * other's. A session ends 24 hours after its last use, 30 days after its login, at a logout, when the same browser logs
- * in again, and with everything that ends the account's other logins.
- * Bounds: at most `sessionsMax` per user; each login deletes up to `purgeMax` expired sessions of all users.
+ * other's. A session ends 24 hours after its last use, 30 days after its login, at logout, when the same browser logs
+ * in again, and whenever the account's other logins are revoked. Bounds: at most `sessionsMax` per user; each login
+ * deletes up to `purgeMax` expired sessions of all users.
  */
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
@@ -12,7 +12,7 @@ import type { SessionToken } from './session-cookie.ts';
 
 const idleMs = DAY_MS;
 export const SESSION_MS = 30 * DAY_MS;
-/** Use moves the end of a session at most this often, so that most requests write nothing. */
+/** A session's expiry is extended at most this often, so that most requests write nothing. */
 const slideMs = 5 * MINUTE_MS;
 const sessionsMax = 100;
 const purgeMax = 100;
@@ -32,8 +32,8 @@ export class BrowserSessions {
   }
 
   /**
-   * A login. Null if the user was deleted or disabled, or the password changed, since it was compared: the user's row is
-   * locked, so that a reset is either seen here, or sees this session.
+   * Starts a session after a login. Null if the user was deleted or disabled, or the password changed, since it was
+   * compared: the user's row is locked, so that a reset is either seen here or sees this session.
    * @param replaced the browser's previous session, which ends.
    */
   async begin(
@@ -63,7 +63,7 @@ export class BrowserSessions {
     return begun ?? null;
   }
 
-  /** Moves the end of a session that is used. @returns when it ends now. */
+  /** Extends a session that is used. @returns its new expiry. */
   async slide(token: SessionToken, session: BrowserSession): Promise<Date> {
     const nowMs = this.#clock();
     const expiresMs = Math.min(nowMs + idleMs, session.created_at.getTime() + SESSION_MS);

@@ -23,7 +23,7 @@ export const changePassword = route({
   tag,
   summary: 'Change your password',
   description:
-    'Ends all your logins, in browsers and of programs. The answer begins a new one of the same kind: a page of the dashboard gets a new cookie, a program a token pair. Server keys stay. A wrong present password counts as a failed login.',
+    'Ends all your logins, in browsers and programs. The answer starts a new login of the same kind: the dashboard gets a new cookie, a program gets a token pair. Server keys stay valid. A wrong current password counts as a failed login.',
   body: Type.Object(
     {
       present_password: Type.String(password),
@@ -44,7 +44,8 @@ export const changePassword = route({
     const account = await auth.accounts.byId(caller.user_id);
     if (!account) return unauthorized();
     const present = account.password_hash;
-    if (present === null) return invalid('present_password', 'your account has none: it logs in through a provider');
+    if (present === null)
+      return invalid('present_password', 'your account has no password: it logs in through a provider');
     const isRight = await attempted(auth, account.email, ip, async () => {
       const verdict = await auth.passwords.check(present, body.present_password, ip);
       return verdict === 'busy' ? 'busy' : verdict === 'right';
@@ -61,7 +62,7 @@ export const changePassword = route({
       if (row?.is_changed) await endSessions(queries, account.id, new Date(clock()));
       return row?.is_changed === true;
     });
-    // Another request has changed it since it was compared.
+    // Another request has changed the password since it was compared.
     return isChanged ? newLogin(deps, caller, hash) : invalid('present_password', 'is wrong');
   },
 });

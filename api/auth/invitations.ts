@@ -19,10 +19,10 @@ export interface PeopleDeps {
 const publicRoute = routesOf<PeopleDeps, null>();
 const route = routesOf<PeopleDeps, UserCaller>();
 
-const token = Type.String({ minLength: 1, maxLength: 256, description: 'From the link of the invitation.' });
+const token = Type.String({ minLength: 1, maxLength: 256, description: 'The token from the invitation link.' });
 const roleSchema = Type.Unsafe<Role>({ type: 'string', enum: ['owner', 'member', 'viewer'] });
 const joined = {
-  description: 'A member of the organization, or already one before: then with the earlier role.',
+  description: 'The user is a member of the organization. Someone who already was a member keeps their role.',
   schema: Type.Object({ user_id: Type.String(), organization_id: Type.String(), role: roleSchema }),
   example: {
     user_id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3',
@@ -31,7 +31,7 @@ const joined = {
   },
 } as const;
 const exampleToken = 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA';
-const gone = () => notFound('There is no such invitation: it was used, withdrawn, or has expired.');
+const gone = () => notFound('This invitation does not exist: it was used or withdrawn, or has expired.');
 
 interface Found {
   readonly organization_id: string;
@@ -65,7 +65,10 @@ export const lookUpInvitation = publicRoute({
         organization_name: Type.String(),
         email: Type.String(),
         role: roleSchema,
-        has_account: Type.Boolean({ description: 'Whether this address has an account, which then has to accept.' }),
+        has_account: Type.Boolean({
+          description:
+            'Whether the invited address already has an account. If so, that account must accept the invitation.',
+        }),
       }),
       example: {
         organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4',
@@ -91,7 +94,7 @@ export const acceptInvitation = publicRoute({
   tag,
   summary: 'Accept an invitation with a new account',
   description:
-    'Creates the account with the invited address. If the address has an account (details.reason account_exists), log in to it and use POST /me/invitations. The token works once. Then log in as usual; an organization may require a second factor first.',
+    'Creates an account with the invited address. If the address already has an account (details.reason account_exists), log in and use POST /me/invitations instead. The token works once. Log in as usual afterwards; the organization may require a second factor first.',
   body: Type.Object(
     {
       token,
@@ -128,14 +131,15 @@ export const acceptOwnInvitation = route({
   limit: 'general',
   tag,
   summary: 'Accept an invitation with your account',
-  description: 'The invitation must be for the address of your account. The token works once.',
+  description: 'The invitation must be for your account’s e-mail address. The token works once.',
   body: Type.Object({ token }, { additionalProperties: false }),
   bodyExample: { token: exampleToken },
   answers: { 200: joined },
   handle: (deps, { caller, body }) => accept(deps, body.token, caller.user_id, ['', '']),
 });
 
-const accountExists = () => forbidden('This address has an account: log in to it and accept there.', 'account_exists');
+const accountExists = () =>
+  forbidden('This address already has an account: log in with it to accept the invitation.', 'account_exists');
 
 interface Outcome {
   readonly outcome: 'done' | 'absent' | 'account_exists' | 'other_account';
@@ -165,7 +169,7 @@ async function accept(
     case 'account_exists':
       return accountExists();
     case 'other_account':
-      return forbidden('This invitation is for another address than that of your account.', 'other_account');
+      return forbidden('This invitation is for a different e-mail address than your account’s.', 'other_account');
     default:
       return gone();
   }

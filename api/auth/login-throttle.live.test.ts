@@ -30,7 +30,7 @@ const login = (ip: string, secret = password, who = email) =>
   origin.send('/auth/login', { body: { email: who, password: secret }, ip });
 const guess = (who = email) => login(anywhere(), 'wrong', who);
 
-test('guesses from any number of addresses are delayed, each twice as long as the previous one', async () => {
+test('guesses from any number of addresses are delayed, each twice as long as the one before', async () => {
   for (let n = 0; n < 4; n++) expect((await guess()).status).toBe(401);
   for (const seconds of [1, 2, 4, 8]) {
     const refused = await guess();
@@ -52,7 +52,7 @@ test('the longest delay is a quarter of an hour, and a day without guesses ends 
   origin.advance(900_000);
 });
 
-test('of a hundred concurrent guesses only the free ones are compared', async () => {
+test('of a hundred concurrent guesses, only the free attempts are compared', async () => {
   const answers = await Promise.all(Array.from({ length: 100 }, () => guess()));
   expect(answers.filter(({ status }) => status === 401)).toHaveLength(4);
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(96);
@@ -72,7 +72,7 @@ test('the owner logs in from a known address while strangers guess, and is known
   expect((await login('192.0.2.77')).status).toBe(200);
 });
 
-test('a known address is delayed for its own failures only', async () => {
+test('a known address is delayed only for its own failures', async () => {
   expect((await login(home)).status).toBe(200);
   for (let n = 0; n < 4; n++) expect((await login(home, 'wrong')).status).toBe(401);
   expect((await login(home)).status).toBe(429);
@@ -86,7 +86,7 @@ test('all of an IPv6 /48 is one known network', async () => {
   expect((await login('2001:db8:77:2::9')).status).toBe(200);
 });
 
-test('an account that does not exist is delayed alike, and guesses at one account cost another nothing', async () => {
+test('an account that does not exist is delayed in the same way, and guesses at one account do not affect another', async () => {
   const nobody = 'nobody@example.com';
   for (let n = 0; n < 4; n++) expect((await guess(nobody)).status).toBe(401);
   expect((await guess(nobody)).status).toBe(429);

@@ -3,9 +3,9 @@
  * as long as the previous one. Networks with a successful login to the account are counted separately, so strangers who
  * guess do not lock the owner out. Accounts that do not exist are treated the same.
  *
- * All state is in Redis: an attempt counts as a failure when it begins, so that concurrent ones are counted, and is taken
- * back if it succeeds. Bounds: a counter lives for 15 minutes below the free attempts and a day above them; an account has
- * at most `knownMax` known networks, for `knownMs` after the last login from each.
+ * All state is in Redis: an attempt counts as a failure when it starts, so that concurrent attempts are counted, and is
+ * uncounted if it succeeds. Bounds: a counter lives for 15 minutes below the free attempts and a day above them; an
+ * account has at most `knownMax` known networks, for `knownMs` after the last login from each.
  */
 import type { Clock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -39,8 +39,8 @@ return {1, is_known, 0}
 `;
 
 /**
- * Takes back an attempt that was not one, or that succeeded from an unknown network, along with its delay. KEYS:
- * counter.
+ * Uncounts an attempt whose password was not compared, or that succeeded from an unknown network, and removes its
+ * delay. KEYS: counter.
  */
 const takeBackScript = `
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
@@ -63,11 +63,11 @@ export interface LoginThrottleOptions {
   readonly redis: Redis;
   readonly secrets: readonly SecretKey[];
   readonly clock: Clock;
-  /** Wrong passwords for one account that cause no delay. */
+  /** Number of wrong passwords for one account before delays start. */
   readonly freeAttempts: number;
 }
 
-/** An attempt that may continue. */
+/** An attempt that is allowed to continue. */
 export interface LoginAttemptPass {
   /** The password was right, and the login is complete. */
   succeeded(): Promise<void>;
@@ -117,7 +117,7 @@ export class LoginThrottle {
     };
   }
 
-  /** Redis must not reveal who tried to log in, and from where. */
+  /** Redis must not reveal who tried to log in or from where. */
   #nameOf(text: string): string {
     return this.#hash.newest(text).toString('base64url');
   }

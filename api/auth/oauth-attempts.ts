@@ -7,9 +7,12 @@ import type { ProviderName } from './oauth-provider.ts';
 
 export const ATTEMPT_SECONDS = 600;
 
-/** An attempt that the browser has returned with. */
+/** An attempt whose callback has arrived. */
 export interface TakenAttempt extends LoginAttempt {
-  /** The provider's identity, if the second factor's code was missing; null if the provider was not called yet. */
+  /**
+   * The provider's identity, if only the second factor's code was missing; null if the provider has not been called
+   * yet.
+   */
   readonly userId: string | null;
   readonly expiresAt: Date;
   readonly bindingHash: Buffer | null;
@@ -32,7 +35,10 @@ export class OAuthAttempts {
     this.#clock = clock;
   }
 
-  /** A new attempt: 256 random bits of state, and a PKCE verifier that never leaves the server. Clears expired ones. */
+  /**
+   * Starts an attempt with 256 random bits of state and a PKCE verifier that never leaves the server. Deletes expired
+   * attempts.
+   */
   async begin(provider: ProviderName, redirectUri: string, bindingHash: Buffer | null): Promise<LoginAttempt> {
     const attempt = { state: random256(), verifier: random256(), redirectUri };
     const now = new Date(this.#clock());
@@ -54,9 +60,9 @@ export class OAuthAttempts {
   }
 
   /**
-   * Removes the attempt, so that only one of several callbacks gets it. A state of another provider, of another
-   * browser, or put back with another code, is not accepted. @param shown hashes of the caller's proofs of having begun
-   * it.
+   * Removes the attempt, so that only one of several callbacks gets it. Rejects a state of another provider or another
+   * browser, or one that was put back with another code. @param shown hashes of the caller's proofs that it started the
+   * attempt.
    */
   async take(
     provider: ProviderName,
@@ -76,7 +82,8 @@ export class OAuthAttempts {
   }
 
   /**
-   * Puts an attempt back whose user the provider has named, until it expires: the same call completes it with a code.
+   * Puts back an attempt after the provider has identified the user, so that the same call can complete it with a code
+   * until it expires.
    */
   async putBack(provider: ProviderName, attempt: TakenAttempt, code: string, userId: string): Promise<void> {
     await this.#db.query(

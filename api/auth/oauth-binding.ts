@@ -1,14 +1,15 @@
 /**
- * Binds a login through a provider to the client that started it, so that a victim can't be made to finish an attacker's login and use the attacker's
- * account (RFC 9700, section 4.7). A page of this origin is bound by a cookie. Other clients send a challenge
- * and its verifier at the end (as in RFC 7636, between the client and us); clients without one must compare the state themselves.
+ * Binds a login through a provider to the client that started it, so that a victim can't be made to finish an
+ * attacker's login and use the attacker's account (RFC 9700, section 4.7). A page of this origin is bound by a cookie.
+ * Other clients send a challenge and its verifier at the end (as in RFC 7636, between the client and this API); clients
+ * without one must compare the state themselves.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { ATTEMPT_SECONDS } from './oauth-attempts.ts';
 
 const cookiePrefix = '__Host-signpost-login-';
 
-/** One cookie per login in progress, so that two tabs do not take each other's. */
+/** One cookie per login in progress, so that two tabs do not overwrite each other's. */
 function cookieName(state: string): string {
   return cookiePrefix + hashOf(state).toString('hex').slice(0, 16);
 }
@@ -32,7 +33,7 @@ export function newBinding(codeChallenge: string | undefined, secFetchSite: stri
   return { hash: hashOf(value), cookie: (state) => `${cookieName(state)}=${value}; ${attributes}` };
 }
 
-/** Hashes of all the caller's proofs of having begun this login. */
+/** Hashes of all the caller's proofs that it started this login. */
 export function shownBindings(state: string, codeVerifier: string | undefined, cookies: string): Buffer[] {
   const name = cookieName(state);
   const values = cookies

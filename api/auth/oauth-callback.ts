@@ -47,14 +47,15 @@ export const oauthCallback = authRoute({
     const attempt = await auth.attempts.take(provider.name, body.state, body.code, shown);
     if (!attempt)
       return unauthorized(
-        'This login was not started by this client, has expired, or is already complete. Start again.',
+        'This login was started by another client, has expired, or is already complete. Start again.',
       );
     let { userId } = attempt;
     if (userId === null) {
       const identity = await provider.identity(attempt, body.code);
-      if (identity === 'unavailable') return unavailable('The provider does not answer. Start the login again later.');
+      if (identity === 'unavailable')
+        return unavailable('The identity provider is not responding. Start the login again later.');
       if (identity === 'refused')
-        return unauthorized('The provider rejected this login, or did not confirm an e-mail address.');
+        return unauthorized('The identity provider rejected this login, or did not confirm an e-mail address.');
       userId = await auth.accounts.ofIdentity(identity, auth.allowsSignup);
     }
     const account = userId === null ? null : await auth.accounts.byId(userId);

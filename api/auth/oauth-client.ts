@@ -1,6 +1,6 @@
 /**
- * The authorization-code flow with PKCE (RFC 6749, RFC 7636), as the providers use it.
- * The only file that knows openid-client.
+ * The authorization-code flow with PKCE (RFC 6749, RFC 7636), as the providers use it. The only file that uses
+ * openid-client.
  */
 import * as oauth from 'openid-client';
 
@@ -68,7 +68,7 @@ export class OAuthClient {
     return url.href;
   }
 
-  /** @param nonce if given, a valid id token that contains it is required. */
+  /** @param nonce if given, a valid id token with this nonce is required. */
   async exchange(attempt: LoginAttempt, code: string, nonce?: string): Promise<Grant> {
     const answer = await oauth.authorizationCodeGrant(this.#client, callbackUrl(attempt, code), {
       pkceCodeVerifier: attempt.verifier,
@@ -98,7 +98,8 @@ class ProviderAnswer extends Error {
 
 /**
  * The part of a provider's metadata that a login needs. It deliberately omits that the provider sends `iss` with the
- * code. Our callback only gets `code` and `state`; providers can't be mixed up, since a state belongs to one of them.
+ * code. Our callback gets only `code` and `state`; providers can't be mixed up, because a state belongs to one
+ * provider.
  */
 function codeFlowMetadata(found: Readonly<oauth.ServerMetadata>): oauth.ServerMetadata {
   const { issuer, authorization_endpoint, token_endpoint, jwks_uri } = found;
@@ -125,7 +126,7 @@ const disbelief = new Set([
   'OAUTH_KEY_SELECTION_FAILED',
 ]);
 
-/** What a failure means: the login is not trustworthy, or the provider is unavailable. */
+/** Classifies a failure: the login is not trustworthy, or the provider is unavailable. */
 export function outcomeOf(error: unknown): 'refused' | 'unavailable' {
   if (error instanceof ProviderAnswer) return outcomeOfStatus(error.status);
   if (error instanceof oauth.ResponseBodyError) return outcomeOfStatus(error.status);
@@ -136,12 +137,12 @@ export function outcomeOf(error: unknown): 'refused' | 'unavailable' {
   return disbelief.has(error.code ?? '') ? 'refused' : 'unavailable';
 }
 
-/** GitHub refuses a code with a 200 that contains an error. */
+/** GitHub rejects a code with a 200 response that contains an error. */
 function outcomeOfStatus(status: number): 'refused' | 'unavailable' {
   return status < 500 && status !== 429 ? 'refused' : 'unavailable';
 }
 
-/** A provider's address from a setting. Tokens are sent to it: without TLS it may only be this machine. @throws */
+/** A provider's URL from a setting. Tokens are sent to it, so without TLS it must be on this machine. @throws */
 export function providerUrl(setting: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url && (url.protocol === 'https:' || isInsecure(url))) return url;

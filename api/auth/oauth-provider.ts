@@ -10,7 +10,7 @@ export type ProviderName = 'google' | 'github';
 const METADATA_MS = 60 * 60 * 1000;
 
 /**
- * `refused`: the provider did not accept the code, or confirms no e-mail address. `unavailable`: it does not answer.
+ * `refused`: the provider did not accept the code, or confirmed no e-mail address. `unavailable`: it does not respond.
  */
 export type IdentityOutcome = Identity | 'refused' | 'unavailable';
 
@@ -21,7 +21,7 @@ export interface OAuthProvider {
 }
 
 /**
- * The providers that are configured: a client id each, and at least one redirect address. @throws if a setting of one
+ * The configured providers: those with a client id, if there is at least one redirect URL. @throws if a setting of one
  * of them is missing or not a usable URL.
  */
 export function oauthProviders(config: ProcessConfig<'api'>): ReadonlyMap<string, OAuthProvider> {
@@ -117,7 +117,7 @@ class Github implements OAuthProvider {
   }
 }
 
-/** Derived from the verifier, which only the server has, so that nothing more must be stored. */
+/** Derived from the verifier, which only the server has, so that nothing else must be stored. */
 function nonceOf(attempt: LoginAttempt): string {
   return createHash('sha256').update(`nonce:${attempt.verifier}`).digest('base64url');
 }
@@ -134,7 +134,7 @@ function verifiedEmails(answer: unknown): string[] {
   return found.sort((a, b) => Number(b.isPrimary) - Number(a.isPrimary)).map(({ email }) => email);
 }
 
-/** GitHub's number of a user; a login name can be changed, and then be taken by someone else. */
+/** GitHub's numeric user id. A login name can be changed and then be taken by someone else. */
 function idOf(user: unknown): string | null {
   if (typeof user !== 'object' || user === null || !('id' in user)) return null;
   return Number.isSafeInteger(user.id) ? String(user.id) : null;
@@ -146,7 +146,7 @@ function nameOf(user: unknown): string {
   return 'login' in user && typeof user.login === 'string' ? user.login : '';
 }
 
-/** Both calls of a login must use exactly the same address, and the client writes it without a query. */
+/** Both calls of a login must use exactly the same URL, and the client sends it without a query. */
 function checkRedirectUri(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url && url.href === text && url.search === '' && url.hash === '') return;
@@ -159,7 +159,7 @@ function credentialsOf(
   prefix: 'OAUTH_GOOGLE_CLIENT' | 'OAUTH_GITHUB_CLIENT',
 ): ClientCredentials {
   const secret = config[`${prefix}_SECRET`];
-  if (secret === '') throw new Error(`${prefix}_ID is set and ${prefix}_SECRET is not: set both or none`);
+  if (secret === '') throw new Error(`${prefix}_ID is set and ${prefix}_SECRET is not: set both or neither`);
   return { id: config[`${prefix}_ID`], secret };
 }
 

@@ -55,7 +55,7 @@ export const oauthStart = authRoute({
     const binding = newBinding(body.code_challenge, header('sec-fetch-site'));
     const attempt = await auth.attempts.begin(provider.name, redirectUri, binding.hash);
     const url = await provider.authorizationUrl(attempt);
-    if (url === 'unavailable') return unavailable('The provider does not answer. Try again later.');
+    if (url === 'unavailable') return unavailable('The identity provider is not responding. Try again later.');
     return {
       status: 200,
       body: { authorization_url: url, state: attempt.state, expires_in: ATTEMPT_SECONDS },

@@ -51,7 +51,7 @@ afterAll(async () => {
 
 beforeEach(() => saysWho({ email: 'ada@example.com', isVerified: true }));
 
-/** The providers' numbers of people, by the address they were first seen with. */
+/** The providers' user ids, by the address with which a person was first seen. */
 const numbers = new Map<string, number>();
 
 /**
@@ -71,7 +71,7 @@ function saysWho(who: { email: string; isVerified: boolean; person?: string }): 
 const start = (at: TestOrigin, name: Name, body: object = {}) => at.send(`/auth/oauth/${name}/start`, { body });
 const callback = (at: TestOrigin, name: Name, body: object) => at.send(`/auth/oauth/${name}/callback`, { body });
 
-/** Starts a login and does what the browser does: follows the URL and reads code and state from the redirect. */
+/** Starts a login as a browser does: follows the URL and reads code and state from the redirect. */
 async function authorized(
   at: TestOrigin,
   name: Name,
@@ -198,7 +198,7 @@ test.each(providers)('%s: a changed e-mail address keeps the account', async (na
   expect(me.body).toMatchObject({ user: { id, email } });
 });
 
-test.each(providers)('%s: a reassigned mailbox does not inherit the account, even with sign-up on', async (name) => {
+test.each(providers)('%s: a reassigned mailbox does not inherit the account, even if sign-up is on', async (name) => {
   const email = `mailbox-${name}@example.com`;
   const id = await origin.addUser(email, null);
   saysWho({ email, isVerified: true });
@@ -253,7 +253,7 @@ test('a provider that returns no identity does not allow a login', async () => {
 const sameOrigin = { 'Sec-Fetch-Site': 'same-origin' };
 const cookieOf = (answer: { headers: Headers }) => answer.headers.get('set-cookie')?.split(';')[0] ?? '';
 
-/** What the browser returns with after a login was started. */
+/** What the browser returns after the login at the provider. */
 async function broughtBack(started: { body: unknown }): Promise<{ code: string; state: string }> {
   const { authorization_url } = started.body as { authorization_url: string };
   const redirect = await fetch(authorization_url, { redirect: 'manual' });

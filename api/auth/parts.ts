@@ -33,7 +33,7 @@ export interface AuthParts {
   readonly allowsSignup: boolean;
 }
 
-/** The part of the API's deps that these endpoints use. */
+/** The part of the API's dependencies that these endpoints use. */
 export interface AuthDeps {
   readonly auth: AuthParts;
 }
@@ -69,7 +69,7 @@ export const authRoute = routesOf<AuthDeps, null>();
 
 export const tag = 'Authentication';
 
-/** The answer of login, refresh and OAuth callback. */
+/** The response of login, refresh and OAuth callback. */
 export const TokenPairSchema = Type.Object(
   {
     access_token: Type.String({ description: 'Send it as Authorization: Bearer.' }),

@@ -26,7 +26,8 @@ export const PasswordLoginBody = Type.Object(
 export const passwordLoginExample = { email: 'ada@example.com', password: 'correct horse battery staple' };
 
 /**
- * @param begin begins the login of a user whose password and code are right; null if the account changed meanwhile.
+ * @param begin starts the login of a user whose password and code are right; null if the account has changed in the
+ * meantime.
  */
 export async function passwordLogin(
   auth: Pick<AuthParts, 'accounts' | 'passwords' | 'throttle' | 'secondFactor'>,
@@ -40,7 +41,7 @@ export async function passwordLogin(
   const account = await auth.accounts.byEmail(body.email);
   const passwordHash = account?.password_hash ?? null;
   const verdict = await auth.passwords.check(passwordHash, body.password, ip);
-  // What Redis does not take here costs a later attempt some seconds at most.
+  // If this write to Redis fails, a later attempt is delayed by some seconds at most.
   if (verdict === 'busy') {
     await attempt.takeBack().catch(() => undefined);
     return rateLimited(BUSY_SECONDS);

@@ -1,8 +1,8 @@
-/** A new password for someone who has forgotten theirs, by a link that is mailed to them. */
+/** Password reset: sets a new password with a link that is sent by mail. */
 import { createHash, randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
+import { addMail, type MailParts } from '#api/mail-outbox.ts';
 import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
-import { type MailParts, oweMail } from '#api/owed-mail.ts';
 import { passwordRule } from '#api/password-strength.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { invalid, notFound, Rejection, rateLimited } from '#common/http/rejection.ts';
@@ -24,17 +24,23 @@ const RESET_MS = HOUR_MS;
 const answerMs = 300;
 const exampleToken = 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA';
 const language = Type.Optional(
-  Type.Unsafe<MailLanguage>({ type: 'string', enum: [...mailLanguages], description: 'Of the mail; `en` by default.' }),
+  Type.Unsafe<MailLanguage>({
+    type: 'string',
+    enum: [...mailLanguages],
+    description: 'Language of the mail; default en.',
+  }),
 );
 
 const noMail = () =>
   new Rejection(
     'NOT_FOUND',
-    'This installation sends no mail: ask its operator, who can set a new password with npm run admin -- reset-password.',
+    'This installation does not send mail. Ask its operator to set a new password with npm run admin -- reset-password.',
     { reason: 'mail_not_configured' },
   );
 const gone = () =>
-  notFound('This link does not work: it was used, is older than an hour, or the password was changed.');
+  notFound(
+    'This link no longer works: it was used, is older than an hour, or the password has changed since. Request a new one.',
+  );
 
 export const requestPasswordReset = route({
   method: 'POST',
@@ -43,9 +49,9 @@ export const requestPasswordReset = route({
   caller: 'public',
   limit: 'auth',
   tag,
-  summary: 'Mail a link that sets a new password',
+  summary: 'Request a password reset',
   description:
-    'The link works once, for an hour, until the password changes. The answer is the same whether or not the address has an account; an address gets at most five such mails an hour. Without a mail server (SMTP_URL) it is a 404 with details.reason mail_not_configured.',
+    'Sends a mail with a link that works once, for an hour, unless the password changes first. The answer is the same whether or not the address has an account; an address gets at most five of these mails an hour. Without a mail server (SMTP_URL), the answer is 404 with details.reason mail_not_configured.',
   body: Type.Object(
     { email: Type.String({ minLength: 1, maxLength: 320 }), language },
     { additionalProperties: false },
@@ -53,7 +59,7 @@ export const requestPasswordReset = route({
   bodyExample: { email: 'ada@example.com' },
   answers: {
     202: {
-      description: 'If the address has an account, it gets a mail.',
+      description: 'If the address has an account, a mail is sent to it.',
       schema: Type.Object({ accepted: Type.Literal(true) }),
       example: { accepted: true },
     },
@@ -73,8 +79,8 @@ export const requestPasswordReset = route({
       if (begun?.is_begun !== true) return;
       const url = `${dashboardUrl}/password-reset#${token}`;
       const content = { kind: 'password_reset', language: body.language ?? 'en', url } as const;
-      const owed = { recipient: email, senderId: '', subjectId: id, content, expiresAt };
-      if (!(await oweMail(queries, mail.encryption, owed))) throw new TooManyMails();
+      const outgoing = { recipient: email, senderId: '', subjectId: id, content, expiresAt };
+      if (!(await addMail(queries, mail.encryption, outgoing))) throw new TooManyMails();
     });
     await beginning.catch((error: unknown) => {
       if (!(error instanceof TooManyMails)) throw error;
@@ -92,12 +98,12 @@ export const resetPassword = route({
   caller: 'public',
   limit: 'auth',
   tag,
-  summary: 'Set a new password with the link of a mail',
+  summary: 'Set a new password with a password-reset link',
   description:
-    'Ends all logins of the account. Then log in as usual, with the second factor if the account has one. The token works once.',
+    'Ends all logins of the account. Log in as usual afterwards, with the second factor if the account has one. The token works once.',
   body: Type.Object(
     {
-      token: Type.String({ minLength: 1, maxLength: 256, description: 'From the link of the mail.' }),
+      token: Type.String({ minLength: 1, maxLength: 256, description: 'The token from the link in the mail.' }),
       password: Type.String({
         minLength: 1,
         maxLength: 1024,
@@ -131,13 +137,13 @@ export const resetPassword = route({
       await endSessions(queries, row.account, new Date(clock()));
       return true;
     });
-    // Another request has used it meanwhile.
+    // Another request has used the token in the meantime.
     if (!isChanged) return gone();
     return { status: 200, body: { changed: true, email: found.email }, changed: { target_id: found.user_id } };
   },
 });
 
-/** Takes the link back that no mail would bring. */
+/** Deletes the link, because no mail will deliver it. */
 class TooManyMails extends Error {}
 
 /** 256 random bits need no slow hash: they cannot be guessed. */

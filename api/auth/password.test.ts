@@ -15,7 +15,7 @@ test('text that is not a hash is a wrong password, not a crash', async () => {
   expect(await verifyPassword('plain', 'plain')).toBe(false);
 });
 
-test('no password opens an account that does not exist or has none', async () => {
+test('no password is accepted for an account that does not exist or has no password', async () => {
   const check = new PasswordCheck();
   expect(await check.check(null, '', '192.0.2.1')).toBe('wrong');
   expect(await check.check(await hashPassword('open sesame'), 'open sesame', '192.0.2.1')).toBe('right');
@@ -29,7 +29,7 @@ test('with two checks running and a full queue, the next login gets Retry-After,
   expect(await check.check(null, 'x', '192.0.2.1')).toBe('wrong');
 });
 
-test('however many passwords one IPv6 /48 sends, an address elsewhere waits for at most one of them', async () => {
+test('however many passwords one IPv6 /48 sends, another address waits for at most one of them', async () => {
   const started: string[] = [];
   const finish: (() => void)[] = [];
   const verify = (_phc: string, password: string) =>

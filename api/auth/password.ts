@@ -1,6 +1,6 @@
 /**
- * Passwords at rest: argon2id with m=19456 KiB, t=2, p=1 (OWASP Password Storage Cheat Sheet). One costs about 70 ms
- * of a core and 19 MiB, off the event loop.
+ * Password hashing: argon2id with m=19456 KiB, t=2, p=1 (OWASP Password Storage Cheat Sheet). One costs about 70 ms of
+ * a core and 19 MiB, off the event loop.
  */
 import { randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/argon2';
@@ -11,8 +11,8 @@ import { limitNetworks } from '#common/http/peer.ts';
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
 
 /**
- * Characters of a password that any user may set; the first user's is the operator's own choice, with a warning. The
- * maximum prevents hashing of megabytes.
+ * Length limits for passwords that users set. The operator may choose a weaker one for the first user, and gets a
+ * warning. The maximum prevents hashing megabytes.
  */
 export const PASSWORD_LENGTH = { min: 12, minOfFirst: 8, max: 1024 } as const;
 
@@ -34,12 +34,12 @@ export type PasswordVerdict = 'right' | 'wrong' | 'busy';
 
 /** At most one password per network is compared at a time, so that a client that sends many delays only itself. */
 const queueLimits: FairQueueLimits = { runningMax: 2, perKeyMax: 1, waitingMax: 32, keysMax: 256 };
-/** A request that has waited this long is answered: its client has probably disconnected. */
+/** A request that has waited this long is rejected, because its client has probably disconnected. */
 const patienceMs = 10_000;
 
 /**
- * The one place where a login's password is compared, in turn by network. An account that does not exist, or has no
- * password, costs the same as one whose password is wrong.
+ * The only place where a login's password is compared, in a queue that is fair by network. An account that does not
+ * exist or has no password takes as long as a wrong password.
  */
 export class PasswordCheck {
   readonly #queue: FairQueue;
@@ -53,7 +53,7 @@ export class PasswordCheck {
     this.#decoy = hashPassword(randomBytes(32).toString('base64url'));
   }
 
-  /** The hash of a new password, in turn like the comparisons; null if too many wait. */
+  /** The hash of a new password, in the same queue as comparisons; null if the queue is full. */
   async hash(password: string, ip: string): Promise<string | null> {
     const place = await this.#queue.enter(limitNetworks(ip).at(-1)?.subject ?? ip, patienceMs);
     if (place === null) return null;

@@ -9,7 +9,7 @@ export const refresh = authRoute({
   limit: 'auth',
   tag,
   summary: 'Renew the tokens',
-  description: 'The refresh token is invalid after this call. Using it again revokes every token of the same login.',
+  description: 'Each refresh token works once. Using one again revokes every token of the same login.',
   body: RefreshTokenBody,
   bodyExample: { refresh_token: tokenPairExample.refresh_token },
   answers: { 200: { description: 'A new token pair.', schema: TokenPairSchema, example: tokenPairExample } },

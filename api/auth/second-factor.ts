@@ -3,8 +3,8 @@
  *
  *   none → pending: a secret was issued → confirmed: a code proved that the authenticator has it → none: disabled.
  *
- * A code is valid within one step before and after its own, and once: the step of the last one is stored. A recovery code has 80
- * random bits and is deleted by its use.
+ * A code is valid within one step before and after its own, and only once: the step of the last code is stored. A
+ * recovery code has 80 random bits and is deleted when it is used.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
@@ -18,9 +18,9 @@ const RECOVERY_CODES = 10;
 const RECOVERY_BYTES = 10;
 
 export interface PendingFactor {
-  /** Base32, to be typed in. */
+  /** Base32, for typing. */
   readonly secret: string;
-  /** The same for a QR code. */
+  /** The same as a URI for a QR code. */
   readonly otpauth_url: string;
 }
 
@@ -40,7 +40,7 @@ export class SecondFactor {
     return (await this.#db.query(enabled, [userId], 'totp_enabled')).length > 0;
   }
 
-  /** A new secret, replacing one that was never confirmed; null if one is confirmed. */
+  /** A new secret, which replaces an unconfirmed one; null if a second factor is already confirmed. */
   async begin(userId: string, email: string): Promise<PendingFactor | null> {
     const secret = new Secret({ buffer: new Uint8Array(randomBytes(SECRET_BYTES)).buffer });
     const begun = await this.#db.execute(
@@ -98,13 +98,13 @@ export class SecondFactor {
   }
 }
 
-/** From now on the user logs in without a code. */
+/** After this, the user logs in without a code. */
 export async function removeFactor(queries: Queries, userId: string): Promise<number> {
   await queries.execute('DELETE FROM recovery_codes WHERE user_id = $1', [userId]);
   return queries.execute('DELETE FROM user_totp WHERE user_id = $1', [userId]);
 }
 
-/** The encryption context of a secret, so that one moved to another user's row cannot be decrypted. */
+/** The encryption context of a secret, so that a secret copied to another user's row cannot be decrypted. */
 export function contextOf(userId: string): string {
   return `totp:${userId}`;
 }
@@ -120,7 +120,7 @@ function totpOf(secret: string, label: string): TOTP {
   });
 }
 
-/** As it is shown: `abcd-efgh-…`. Dashes, spaces and capitals are ignored on input. */
+/** Shown as `abcd-efgh-…`. Dashes, spaces and case are ignored on input. */
 function newRecoveryCode(): string {
   const text = new Secret({ buffer: new Uint8Array(randomBytes(RECOVERY_BYTES)).buffer }).base32.toLowerCase();
   return text.replaceAll(/(.{4})(?=.)/g, '$1-');

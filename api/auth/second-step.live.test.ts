@@ -44,7 +44,7 @@ async function fromProvider(more: object = {}): Promise<{ code: string; state: s
   return { code: back.searchParams.get('code') ?? '', state: back.searchParams.get('state') ?? '' };
 }
 
-/** A code is valid once: each is of 30 seconds later. */
+/** Codes are valid once, so each one is for a time 30 seconds later. */
 function nextCode(secret: string): string {
   aheadMs += 30_000;
   origin.advance(30_000);
@@ -76,7 +76,7 @@ test('a login through a provider requires the second factor, and the same call w
   expect((await callback({ ...login, totp_code: nextCode(ada.secret) })).status).toBe(401);
 });
 
-test('a code in the first call is enough, even a recovery code, and none is valid twice', async () => {
+test('a code in the first call is enough, even a recovery code, and no code is valid twice', async () => {
   const totp_code = nextCode(ada.secret);
   expect((await callback({ ...(await fromProvider()), totp_code })).status).toBe(200);
   expect(reasonOf(await callback({ ...(await fromProvider()), totp_code }))).toBe('totp_invalid');
@@ -92,7 +92,7 @@ test('of ten concurrent calls with one code, one logs in', async () => {
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
 });
 
-test('the second call needs the same state, the same code of the provider and the same binding', async () => {
+test('the second call needs the same state, provider code and binding', async () => {
   const code_verifier = randomBytes(32).toString('base64url');
   const code_challenge = createHash('sha256').update(code_verifier).digest('base64url');
   const login = await fromProvider({ code_challenge });
@@ -129,12 +129,12 @@ test('codes can be guessed no faster than passwords, with any number of logins t
     statuses.push((await callback({ ...(await fromProvider()), totp_code: '000000' })).status);
   }
   expect(statuses).toEqual([401, 401, 401, 401, 401, 401, 429]);
-  // A login that had to wait is not lost.
+  // A delayed login is not lost.
   const login = await fromProvider();
   expect((await callback({ ...login, totp_code: nextCode(ada.secret) })).status).toBe(200);
 });
 
-test('without a second factor a provider is enough, and a user who lost theirs can log in once it is reset', async () => {
+test('without a second factor a provider is enough, and a user who lost their second factor can log in after a reset', async () => {
   const login = await fromProvider();
   expect((await callback(login)).status).toBe(401);
   await resetTotp({ db: origin.db, clock: systemClock }, ada.email);

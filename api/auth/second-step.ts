@@ -4,9 +4,10 @@ import type { AuthParts } from './parts.ts';
 
 export const codeRequired = () =>
   unauthorized('A code from your authenticator app is required (totp_code).', 'totp_required');
-export const codeInvalid = () => unauthorized('The code is not current, or was used before.', 'totp_invalid');
+export const codeInvalid = () =>
+  unauthorized('This code has expired or was already used. Wait for the next one.', 'totp_invalid');
 
-/** Runs the check as one attempt at the account, so that guesses are slowed down. */
+/** Counts the check as an attempt at the account, so that guesses are throttled. */
 export async function attempted(
   { throttle }: Pick<AuthParts, 'throttle'>,
   name: string,
@@ -22,7 +23,7 @@ export async function attempted(
   return isRight;
 }
 
-/** The refusal of a login without a password because its code is missing; null if it needs none, or has a valid one. */
+/** The rejection of a provider login whose code is missing or wrong; null if it needs no code, or has a valid one. */
 export async function refusedSecondStep(
   auth: Pick<AuthParts, 'throttle' | 'secondFactor'>,
   account: { readonly id: string; readonly email: string },

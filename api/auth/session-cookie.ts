@@ -1,6 +1,7 @@
 /**
  * The cookie of the dashboard: `<user id>.<256 random bits>.<MAC>`. The MAC, under a key derived from SECRET_KEY, lets
- * the guard reject junk and charge the user's limit without a query; Postgres decides whether the session is live.
+ * the guard reject junk and count the request against the user's limit without a query; Postgres decides whether the
+ * session is active.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { KeyedHash, type SecretKey } from '#common/encryption.ts';
@@ -10,13 +11,13 @@ const name = '__Host-signpost';
 const attributes = 'Path=/; Secure; HttpOnly; SameSite=Strict';
 const shape = /^(usr_[0-9a-z]{26})\.([\w-]{43})\.([\w-]{43})$/;
 
-/** A header that no other site's page can send without a preflight, which this origin does not allow. */
+/** A header that pages of other sites can send only after a preflight, which this origin rejects. */
 export const SESSION_HEADER = 'x-signpost-session';
 
-/** A cookie that this installation has issued; its session may have ended. */
+/** A cookie issued by this installation; its session may have ended. */
 export interface SessionToken {
   readonly user_id: string;
-  /** Of the random part: what Postgres stores. */
+  /** Hash of the random part, as stored in Postgres. */
   readonly hash: Buffer;
 }
 
@@ -33,7 +34,7 @@ export class SessionCookies {
     return { value: `${userId}.${secret}.${mac}`, hash: hashOf(secret) };
   }
 
-  /** Of a Cookie header; null if it has no cookie of this installation. */
+  /** Reads a Cookie header; null if it has no cookie of this installation. */
   read(cookies: string): SessionToken | null {
     for (const pair of cookies.split(';')) {
       const text = pair.trim();
@@ -51,8 +52,8 @@ export class SessionCookies {
 }
 
 /**
- * Whether the browser states that a page of this origin sent the request. Browsers set Sec-Fetch-Site themselves, and no
- * page can change it. A write also needs a header of ours, so that no form can send it.
+ * Whether the browser states that a page of this origin sent the request. Browsers set Sec-Fetch-Site themselves, and
+ * no page can change it. A write also needs a custom header, so that no form can send it.
  */
 export function isFromOwnPage(header: (name: string) => string, isWrite: boolean): boolean {
   return header('sec-fetch-site') === 'same-origin' && (!isWrite || header(SESSION_HEADER) !== '');

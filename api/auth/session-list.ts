@@ -1,4 +1,4 @@
-/** The logins of the caller, of browsers and of programs: listed, and ended one by one. */
+/** Lists the caller's logins, of browsers and programs, and ends them one by one. */
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -23,7 +23,7 @@ interface Row {
 
 const route = routesOf<SessionListDeps, UserCaller>();
 
-/** A family of refresh tokens is live while one of them was neither used nor has expired: see sessions.ts. */
+/** A family of refresh tokens is active while one of its tokens is neither used nor expired: see sessions.ts. */
 const live = `
   SELECT id, 'browser' AS kind, created_at, NULL::timestamptz AS renewed_at, expires_at
     FROM browser_sessions WHERE user_id = $1 AND expires_at > $2
@@ -53,7 +53,7 @@ export const listSessions = route({
   limit: 'general',
   tag,
   summary: 'List your logins',
-  description: 'Those that have not ended, newest first.',
+  description: 'Active logins, newest first.',
   query: Type.Object(pageQuery, { additionalProperties: false }),
   answers: {
     200: {
@@ -70,10 +70,10 @@ export const listSessions = route({
             }),
             created_at: Type.String({ format: 'date-time' }),
             renewed_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
-              description: 'When its refresh token was last used; null for none, and for browsers.',
+              description: 'When its refresh token was last used; null if never, and for browsers.',
             }),
-            expires_at: Type.String({ format: 'date-time', description: 'When it ends unless it is used before.' }),
-            is_current: Type.Boolean({ description: 'Whether this request was sent by this login of the dashboard.' }),
+            expires_at: Type.String({ format: 'date-time', description: 'When it expires if it is not used.' }),
+            is_current: Type.Boolean({ description: 'Whether this login sent the request.' }),
           },
           { title: 'Login' },
         ),
@@ -113,7 +113,7 @@ export const deleteSession = route({
   limit: 'general',
   tag,
   summary: 'End one of your logins',
-  description: 'A dashboard is logged out with its next request. An access token stays valid until it expires.',
+  description: 'A dashboard is logged out at its next request. An access token stays valid until it expires.',
   params: Type.Object({ session_id: Type.String({ examples: [example.id] }) }),
   answers: {
     200: {

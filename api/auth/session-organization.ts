@@ -1,4 +1,4 @@
-/** Limits the session of a browser to one of its person's organizations. */
+/** Limits a browser session to one of the user's organizations. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import { forbidden, notFound } from '#common/http/rejection.ts';
@@ -14,18 +14,18 @@ export const chooseSessionOrganization = route({
   operationId: 'chooseSessionOrganization',
   caller: 'user',
   scope: null,
-  // It changes what this browser sees, and nothing of an organization.
+  // Changes only what this browser sees, so there is nothing to record in an audit log.
   isRead: true,
   limit: 'general',
   tag,
   summary: 'Limit this session to one organization',
   description:
-    'From then on, every request of this browser reads and writes only this organization, as if the user belonged to no other; GET /me and other requests about the account still have all. `null` ends the limit, and so does leaving the organization. Tokens have no such limit.',
+    'After this call, requests from this browser read and write only this organization, as if the user belonged to no other. GET /me and other requests about the account still cover all organizations. `null` removes the limit, and so does leaving the organization. Tokens cannot be limited.',
   body: Type.Object({ organization_id }, { additionalProperties: false }),
   bodyExample: { organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4' },
   answers: {
     200: {
-      description: 'The session is limited, or not any more.',
+      description: 'The limit is set or removed.',
       schema: Type.Object({ organization_id }),
       example: { organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4' },
     },

@@ -54,13 +54,13 @@ async function loggedIn(email?: string): Promise<string> {
   return cookieOf(answer);
 }
 
-/** A read, as a page of the dashboard sends it. */
+/** A read as the dashboard sends it. */
 const read = (cookie: string, options: SendOptions = {}) =>
   origin.send('/me', { ...options, headers: { 'Sec-Fetch-Site': 'same-origin', Cookie: cookie, ...options.headers } });
 const logout = (cookie: string, headers: Record<string, string> = ownPage) =>
   origin.send('/session', { method: 'DELETE', headers: { ...headers, Cookie: cookie } });
 
-test('a login sets a cookie that no script and no other site can read, and that identifies the user', async () => {
+test('a login sets a cookie that identifies the user and that no script or other site can read', async () => {
   const user = await newUser();
   const answer = await login(user.email);
   expect(answer).toMatchObject({ status: 201, body: { user_id: user.id } });
@@ -71,7 +71,7 @@ test('a login sets a cookie that no script and no other site can read, and that 
   expect(await read(cookieOf(answer))).toMatchObject({ status: 200, body: { user: { email: user.email } } });
 });
 
-test('the store has only a hash of what the cookie holds', async () => {
+test('the database stores only a hash of the cookie’s content', async () => {
   const cookie = await loggedIn();
   const [, secret = ''] = cookie.split('.');
   const rows = JSON.stringify(
@@ -107,7 +107,7 @@ test('a write needs the header that no form can send; a read does not', async ()
   expect((await read(cookie)).status).toBe(200);
 });
 
-test('an access token is used before a cookie, whichever is sent with it', async () => {
+test('an access token takes precedence over a cookie', async () => {
   const [first, second] = [await newUser(), await newUser()];
   const cookie = await loggedIn(first.email);
   const body = { email: second.email, password };
@@ -116,7 +116,7 @@ test('an access token is used before a cookie, whichever is sent with it', async
   expect((await read(cookie, { token: 'garbage' })).status).toBe(401);
 });
 
-test('a cookie whose text was changed costs no query', async () => {
+test('a tampered cookie is rejected without a query', async () => {
   const [cookie, other] = [await loggedIn(), await newUser()];
   const [user = '', secret = '', mac = ''] = cookie.slice('__Host-signpost='.length).split('.');
   const forged = createHmac('sha256', 'guess').update(`${user}.${secret}`).digest('base64url');
@@ -205,7 +205,7 @@ test('a session ends 30 days after its login, however often it is used, and says
   expect((await read(cookie)).status).toBe(401);
 });
 
-test('use moves the end of a session at most every five minutes', async () => {
+test('a session is extended at most every five minutes', async () => {
   const cookie = await loggedIn();
   const cost = async () => {
     const before = origin.queries();
@@ -218,7 +218,7 @@ test('use moves the end of a session at most every five minutes', async () => {
   expect(await cost()).toBe(quiet);
 });
 
-test('a new password ends every session of the account with the next request; disabling it too', async () => {
+test('a new password ends every session of the account at its next request, and so does disabling the account', async () => {
   const parts = { db: origin.db, clock: systemClock };
   const [changed, disabled] = [await newUser(), await newUser()];
   const [first, second, third] = [
@@ -288,7 +288,7 @@ test('GET /session with an access token is a 404, and without anything a 401', a
 
 type Listed = { data: { id: string; kind: string; renewed_at: string | null; is_current: boolean }[] };
 
-test('users see their own live logins, of browsers and of programs, and end each of them with its next use', async () => {
+test('users see their own active logins, of browsers and programs, and can end each at its next use', async () => {
   const user = await newUser();
   const [first, second] = [await loggedIn(user.email), await loggedIn(user.email)];
   const program = pairOf(await origin.send('/auth/login', { body: { email: user.email, password } }));

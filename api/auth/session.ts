@@ -19,8 +19,8 @@ const notOwnPage = () =>
 const SessionSchema = Type.Object({
   user_id: Type.String(),
   created_at: Type.String({ format: 'date-time' }),
-  expires_at: Type.String({ format: 'date-time', description: 'When the session ends unless it is used before.' }),
-  ends_at: Type.String({ format: 'date-time', description: 'When the session ends, however often it is used.' }),
+  expires_at: Type.String({ format: 'date-time', description: 'When the session expires if it is not used.' }),
+  ends_at: Type.String({ format: 'date-time', description: 'When the session expires even if it is used.' }),
 });
 
 const sessionExample = {
@@ -49,7 +49,7 @@ export const beginSession = authRoute({
   tag,
   summary: 'Log in to the dashboard',
   description:
-    'Sets the cookie __Host-signpost. Only a page of this origin gets one: the browser must send Sec-Fetch-Site: same-origin, and the page X-Signpost-Session. A previous session of the same browser ends. Errors, the second factor and delays are those of POST /auth/login.',
+    'Sets the cookie __Host-signpost. Only pages of this origin can call it: the browser must send Sec-Fetch-Site: same-origin, and the page must send X-Signpost-Session. Ends an earlier session in the same browser. Errors, the second factor and delays work as in POST /auth/login.',
   body: PasswordLoginBody,
   bodyExample: passwordLoginExample,
   answers: { 201: { description: 'The session; the cookie is set.', schema: SessionSchema, example: sessionExample } },
@@ -90,10 +90,10 @@ export const endSession = authRoute({
   limit: 'general',
   tag,
   summary: 'Log out of the dashboard',
-  description: 'Ends the session, if there is one, and deletes the cookie. It can be repeated.',
+  description: 'Ends the session, if there is one, and deletes the cookie. Safe to repeat.',
   answers: {
     200: {
-      description: 'There is no session any more.',
+      description: 'The session has ended.',
       schema: Type.Object({ ended: Type.Literal(true) }),
       example: { ended: true },
     },

@@ -14,7 +14,7 @@ import { ACCESS_TOKEN_SECONDS, type AccessTokens } from '#common/access-token.ts
 import type { Clock } from '#common/clock.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 
-/** Fixed by the interface: refresh tokens expire after 24 hours. */
+/** Part of the API: refresh tokens expire after 24 hours. */
 export const REFRESH_TOKEN_MS = 24 * 60 * 60 * 1000;
 /** A login ends after this long, however often it is renewed. */
 const FAMILY_MS = 30 * 24 * 60 * 60 * 1000;
@@ -35,7 +35,7 @@ interface StoredToken {
 }
 
 /**
- * A stored pair: its user, and when it was issued. Never before the time from which the account accepts tokens,
+ * A stored pair: its user and the time of issue, which is never before the time from which the account accepts tokens,
  * whatever the clocks say.
  */
 interface Issued {
@@ -55,9 +55,9 @@ export class Sessions {
   }
 
   /**
-   * A login: issues the first pair of a new family, and deletes the user's expired families. Null if the user was
+   * Issues the first pair of a new family after a login, and deletes the user's expired families. Null if the user was
    * deleted or disabled, or the password changed, since it was compared, which takes a while and waits in a queue. The
-   * user's row is locked first, so a reset comes either before (and is seen here) or after (and sees the family).
+   * user's row is locked first, so that a reset comes either before (and is seen here) or after (and sees the family).
    * @param passwordHash the hash with which the password was compared; null for a login that needs none.
    */
   async begin(userId: string, passwordHash: string | null): Promise<TokenPair | null> {
@@ -146,9 +146,9 @@ export class Sessions {
 }
 
 /**
- * Revokes everything that a user's logins have issued, including access tokens. It needs the lock on the user's row,
- * and is several statements on purpose: each may wait for a login or a renewal, and only the next one sees what was
- * issued meanwhile.
+ * Revokes everything that a user's logins have issued, including access tokens. Requires the lock on the user's row.
+ * Uses several statements on purpose: each may wait for a login or a renewal, and only the next statement sees what
+ * that issued.
  */
 export async function endSessions(queries: Queries, userId: string, now: Date): Promise<void> {
   await queries.execute('UPDATE refresh_tokens SET revoked_at = $2 WHERE revoked_at IS NULL AND user_id = $1', [

@@ -31,7 +31,7 @@ async function newMember(role: 'owner' | 'viewer' = 'owner', organizationId?: st
   return member;
 }
 
-/** Each step once: codes are valid once, and the next one only after 30 seconds. */
+/** Advances the clock by a step for each code, because codes are valid once. */
 function nextCode(secret: string): string {
   aheadMs += 30_000;
   api.advance(30_000);
@@ -50,7 +50,7 @@ async function enable(member: Member): Promise<{ secret: string; recovery_codes:
   return { secret, recovery_codes: confirmed.body.recovery_codes, token };
 }
 
-test('a second factor is required once a code has confirmed it; from then on a login needs one', async () => {
+test('a second factor is active once a code has confirmed it, and every login then needs a code', async () => {
   const { access_token: token } = (await login(ada)).body;
   const begun = await api.call(token, 'POST', '/me/totp', { password });
   expect(begun.body.otpauth_url).toContain(`secret=${begun.body.secret}`);
@@ -107,7 +107,7 @@ test('codes can be guessed no faster than passwords', async () => {
   expect(answers.at(-1)?.status).toBe(429);
 });
 
-test('setting it up requires the password, disabling it requires a code', async () => {
+test('setting up a second factor requires the password, disabling it requires a code', async () => {
   const { access_token } = (await login(ada)).body;
   for (const [body, field] of [
     [{}, 'password'],
@@ -134,12 +134,12 @@ test('setting it up requires the password, disabling it requires a code', async 
   expect(await api.db.query('SELECT FROM recovery_codes WHERE user_id = $1', [ada.user_id])).toEqual([]);
 });
 
-test('a viewer sets one up for their own account', async () => {
+test('a viewer can set up a second factor for their own account', async () => {
   const viewer = await newMember('viewer', ada.organization_id);
   expect((await enable(viewer)).recovery_codes).toHaveLength(10);
 });
 
-test('an organization that requires a second factor can only be accessed with one', async () => {
+test('an organization that requires a second factor can be accessed only with one', async () => {
   const app = (await api.call((await login(ada)).body.access_token, 'POST', '/apps', { name: 'App' })).body;
   expect(await requireTotp(parts(), ada.organization_id, true)).toMatchObject({ kind: 'set', members_without: 1 });
   const { access_token } = (await login(ada)).body;
@@ -155,7 +155,7 @@ test('an organization that requires a second factor can only be accessed with on
   expect((await api.call(token, 'GET', `/apps/${app.id}`)).status).toBe(200);
 });
 
-test('a member of an organization that requires one still has access to their other organizations', async () => {
+test('a member of an organization that requires a second factor keeps access to their other organizations', async () => {
   const other = await api.member();
   await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'owner')`, [
     ada.user_id,

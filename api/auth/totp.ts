@@ -80,8 +80,7 @@ export const confirmTotp = route({
   },
   async handle({ auth }, { caller, body }) {
     const recovery_codes = await auth.secondFactor.confirm(caller.user_id, body.totp_code);
-    if (!recovery_codes)
-      return invalid('totp_code', 'is not the current code of a second factor that awaits confirmation');
+    if (!recovery_codes) return invalid('totp_code', 'is not the current code of a second factor that is being set up');
     return { status: 200, body: { totp_enabled: true, recovery_codes } };
   },
 });
@@ -106,7 +105,7 @@ export const disableTotp = route({
     const check = () => secondFactor.take(caller.user_id, body.totp_code);
     const isRight = await attempted(auth, `totp:${caller.user_id}`, ip, check);
     if (isRight instanceof Rejection) return isRight;
-    if (!isRight) return invalid('totp_code', 'is not a current code, or was used before');
+    if (!isRight) return invalid('totp_code', 'has expired or was already used: wait for the next code');
     await secondFactor.disable(caller.user_id);
     return isOff;
   },

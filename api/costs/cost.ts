@@ -1,10 +1,14 @@
-/** What a campaign cost on a day. */
+/** The cost of a campaign on a day. */
 import { Type } from 'typebox';
 
 export const costFields = {
-  campaign: Type.String({ minLength: 1, maxLength: 255, description: 'The campaign of the links, exactly.' }),
-  day: Type.String({ minLength: 10, maxLength: 10, description: 'A date; in statistics, the day of their time zone.' }),
-  amount: Type.String({ maxLength: 40, description: 'A decimal as text, not negative.' }),
+  campaign: Type.String({
+    minLength: 1,
+    maxLength: 255,
+    description: 'The campaign, spelled exactly as in the links.',
+  }),
+  day: Type.String({ minLength: 10, maxLength: 10, description: 'The date, in the time zone of the statistics.' }),
+  amount: Type.String({ maxLength: 40, description: 'A non-negative decimal, as a string.' }),
   currency: Type.String({ minLength: 3, maxLength: 3, description: 'ISO 4217.' }),
 };
 

@@ -30,7 +30,7 @@ export const createCosts = route({
   tag: 'Costs',
   summary: 'Upload the costs of campaigns',
   description:
-    'What a campaign cost on a day. A cost of the same campaign, day and currency is replaced, so an upload can be repeated; an amount of 0 removes it. Days that are too old for statistics are not kept.',
+    'Each entry is the cost of a campaign on one day. It replaces an earlier cost of the same campaign, day and currency, so uploads can be repeated; an amount of 0 removes the cost. Days past the retention of statistics are not kept.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -58,7 +58,7 @@ export const createCosts = route({
     if (organization instanceof Rejection) return organization;
     const denied = refuseWrite(caller, organization) ?? refuseLimitedKey(caller, 'Costs');
     if (denied) return denied;
-    // The last one of several for the same campaign, day and currency is meant.
+    // If a request has several costs for the same campaign, day and currency, the last one is used.
     const costs = [...new Map(body.costs.map((cost) => [keyOf(cost), cost])).values()];
     const columns = [
       costs.map(({ day }) => day),
@@ -90,7 +90,7 @@ function faultsOf(cost: unknown, at: number): FieldError[] {
   if (typeof amount === 'string' && typeof currency === 'string') {
     const money = readRevenue({ amount, currency });
     if ('field' in money) add(money.field.replace('revenue.', ''), money.message);
-    else if (money.currency !== currency) add('currency', 'must be in capitals');
+    else if (money.currency !== currency) add('currency', 'must be in upper case');
     else if (money.amount.startsWith('-')) add('amount', 'must not be negative');
   }
   return faults;

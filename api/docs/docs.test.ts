@@ -78,7 +78,7 @@ test('a name stands for one schema', () => {
   expect(() => nameSchemas({ title: 'not a name' })).toThrow('not a name');
 });
 
-test('every object is described by its fields, or said to be free-form', () => {
+test('every object has described fields or is marked as free-form', () => {
   const vague: string[] = [];
   const walk = (schema: unknown, at: string): void => {
     if (typeof schema !== 'object' || schema === null) return;
@@ -91,7 +91,7 @@ test('every object is described by its fields, or said to be free-form', () => {
   expect(vague).toEqual([]);
 });
 
-test('every reference has a target', () => {
+test('every $ref resolves', () => {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path = '']) => path);
   expect(references.length).toBeGreaterThan(0);
   for (const path of new Set(references)) {
@@ -117,10 +117,12 @@ test.each(operations)(
   },
 );
 
-// One for all operations: compiling the components takes much longer than what refers to them.
+// One validator for all operations: compiling the components takes much longer than the schemas that refer to them.
 const ajv = new Ajv2020({ strict: false, validateFormats: false, schemas: [{ $id: 'doc', ...document }] });
 
-/** The schema with its references to components of the document, which is another one to Ajv. */
+/**
+ * The schema with its references rewritten to the components of the document, which Ajv treats as a separate schema.
+ */
 const referring = (schema: object): object =>
   JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"doc#/'));
 
@@ -165,7 +167,7 @@ test('the document is served as it is printed', async () => {
   expect(await answer.json()).toEqual(document);
 });
 
-test('the page loads only our own files, and they exist with the right types', async () => {
+test('the page loads only files from this origin, and they exist with the right types', async () => {
   const answer = await get('/docs');
   expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8');
   expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");
@@ -187,7 +189,7 @@ test('the page loads only our own files, and they exist with the right types', a
   ]);
 });
 
-test('the guide that errors point to is served as text, and an error whose reason it explains points to it', async () => {
+test('the guide is served as text, and errors whose reason it explains link to it', async () => {
   const guide = await get('/docs/api.md');
   expect(guide.headers.get('content-type')).toBe('text/plain; charset=utf-8');
   expect(await guide.text()).toContain('### Server keys');

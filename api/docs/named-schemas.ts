@@ -1,20 +1,20 @@
 /**
- * Moves every schema that has a `title` to the components of the document and refers to it from where it was, so that
- * generators make one type of it.
+ * Moves every schema that has a `title` to the components of the document and replaces it with a reference, so that
+ * generators create one type for it.
  */
 import { isObject } from '#common/json-object.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
 export interface NamedSchemas {
-  /** The given part of the document, with references. */
+  /** The given part of the document, with titled schemas replaced by references. */
   readonly part: unknown;
   readonly schemas: Readonly<Record<string, unknown>>;
 }
 
 const nameShape = /^[A-Z][A-Za-z]+$/;
 
-/** @throws if a name is used for two different schemas, or can't be the name of a type. */
+/** @throws if a name is used for two different schemas or is not a valid type name. */
 export function nameSchemas(part: unknown): NamedSchemas {
   const schemas: Record<string, unknown> = {};
   const walk = (value: unknown): unknown => {

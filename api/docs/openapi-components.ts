@@ -23,7 +23,7 @@ const errorTexts: Readonly<Record<ErrorCode, { description: string; message: str
     message: 'Too many requests. Try again in 37 s.',
   },
   INTERNAL_ERROR: {
-    description: 'An internal error, or a part of the service is unavailable. Nothing was changed; try again.',
+    description: 'An internal error, or part of the service is unavailable. Nothing was changed; try again.',
     message: 'A part of the service is unavailable. Try again later.',
   },
 };
@@ -39,7 +39,7 @@ const headers = {
 
 type HeaderName = keyof typeof headers;
 
-/** Headers of every answer of the API. */
+/** Headers of every response of the API. */
 export const everyAnswer: readonly HeaderName[] = [
   'X-Request-Id',
   'X-RateLimit-Limit',
@@ -55,19 +55,19 @@ export function components(schemas: Readonly<Record<string, unknown>>): object {
         type: 'http',
         scheme: 'bearer',
         bearerFormat: 'JWT',
-        description: 'The access token of POST /auth/login.',
+        description: 'The access token from POST /auth/login.',
       },
       session: {
         type: 'apiKey',
         in: 'cookie',
         name: '__Host-signpost',
         description:
-          'The dashboard’s cookie (POST /session), on requests of pages of this origin only; writes also need X-Signpost-Session.',
+          'The dashboard’s cookie (POST /session), only on requests from pages of this origin; writes also need X-Signpost-Session.',
       },
       server_key: {
         type: 'http',
         scheme: 'bearer',
-        description: 'A server key of POST /keys as the bearer token. Endpoints list the scope that it needs.',
+        description: 'A server key (POST /keys) as the bearer token. Each endpoint lists the scope that the key needs.',
       },
       api_key: {
         type: 'apiKey',
@@ -89,7 +89,7 @@ export function components(schemas: Readonly<Record<string, unknown>>): object {
         in: 'header',
         required: false,
         description:
-          'A unique text of your choice. Within 24 hours, the same request with the same key gets the answer of the first one, with the header Idempotent-Replayed: true; another request with the same key is a 400.',
+          'A unique value of your choice. Within 24 hours, repeating the request with the same key returns the first answer, with the header Idempotent-Replayed: true; a different request with the same key gets a 400.',
         schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
         example: '5f0c4e1a-8a52-4c5e-9a0e-1f3a8f0b6c2d',
       },
@@ -112,7 +112,7 @@ function errorResponse(code: string, texts: { description: string; message: stri
   };
 }
 
-/** References to headers by name, for one answer. */
+/** References to headers by name, for one response. */
 export function headerRefs(names: readonly HeaderName[]): object {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
@@ -144,9 +144,9 @@ const errorSchema = {
             doc_url: {
               type: 'string',
               format: 'uri-reference',
-              description: 'Where more is said about the error, relative to the address of the request.',
+              description: 'Documentation of the error, relative to the URL of the request.',
             },
-            link_id: { type: 'string', description: 'The link that has the taken short code or external id.' },
+            link_id: { type: 'string', description: 'The link that already has the short code or external id.' },
             errors: {
               type: 'array',
               maxItems: 100,

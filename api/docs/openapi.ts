@@ -1,7 +1,7 @@
 /**
- * Generates an OpenAPI 3.1 document from the schemas that validate, so the two can't differ.
- * Source: https://spec.openapis.org/oas/v3.1.1.html. What every route shares (the six errors, the headers, who may
- * call) is written here once.
+ * Generates an OpenAPI 3.1 document from the schemas that validate, so the two can't differ. Source:
+ * https://spec.openapis.org/oas/v3.1.1.html. What all routes share (the six errors, the headers, the credentials) is
+ * defined here once.
  */
 import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
 import type { CallerKind, LimitClass, Route } from '#common/http/route.ts';
@@ -10,7 +10,7 @@ import { components, everyAnswer, headerRefs } from './openapi-components.ts';
 import { exampleOf, fileExample } from './schema-example.ts';
 import { webhookOperations } from './webhook-operations.ts';
 
-/** The part of a route that a document shows; every route of every room has it. */
+/** The documented part of a route; routes of all rooms have it. */
 type DocumentedRoute = Route<never>;
 
 export interface About {
@@ -25,10 +25,10 @@ export interface About {
 
 const counted: Readonly<Record<LimitClass, string>> = {
   auth: 'address',
-  links: 'user (API key: app and address)',
+  links: 'user (API key: app and IP address)',
   match: 'app',
   events: 'app',
-  general: 'user or server key, else address',
+  general: 'user or server key, otherwise IP address',
 };
 
 const security: Readonly<Record<CallerKind, readonly object[]>> = {
@@ -37,7 +37,7 @@ const security: Readonly<Record<CallerKind, readonly object[]>> = {
   public: [],
 };
 
-/** The empty one is a key in the body: there it is a field, which no OpenAPI scheme can describe. */
+/** The empty scheme stands for a key in the body, which is a field that no OpenAPI security scheme can describe. */
 const foreignKeys: readonly object[] = [{ api_key_basic: [] }, {}];
 
 /** The document, ready to be sent as JSON. */

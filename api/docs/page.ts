@@ -15,7 +15,7 @@ export interface Asset {
   readonly gzipped: Uint8Array;
 }
 
-/** Nothing external, no inline script. Swagger UI writes style attributes, which only 'unsafe-inline' permits. */
+/** No external content and no inline scripts. Swagger UI writes style attributes, which require 'unsafe-inline'. */
 export const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -30,7 +30,7 @@ export const page = `<!doctype html>
 <link rel="icon" href="docs/favicon-32x32.png">
 </head>
 <body>
-<div id="page"><noscript>This page needs JavaScript; the same in JSON: <a href="openapi.json">openapi.json</a></noscript></div>
+<div id="page"><noscript>This page needs JavaScript. The same document as JSON: <a href="openapi.json">openapi.json</a></noscript></div>
 <script src="docs/swagger-ui-bundle.js"></script>
 <script src="docs/start.js"></script>
 </body>
@@ -56,7 +56,7 @@ const contentTypes: Readonly<Record<string, string>> = {
 export class PageAssets {
   readonly #loaded = new Map<string, Promise<Asset>>();
 
-  /** Null for a name that is not one of the page's files. @throws if the package is not installed. */
+  /** Null if the page has no such file. @throws if the package is not installed. */
   async read(name: string): Promise<Asset | null> {
     const contentType = Object.hasOwn(contentTypes, name) ? contentTypes[name] : undefined;
     if (contentType === undefined) return null;

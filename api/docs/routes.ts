@@ -8,7 +8,7 @@ import { PageAssets, page, pagePolicy } from './page.ts';
 
 const route = routesOf<unknown, unknown>();
 const tag = 'Documentation';
-/** They only change with a release; an hour is short enough for that. */
+/** They change only with a release, so an hour is short enough. */
 const cached = { 'Cache-Control': 'public, max-age=3600' };
 
 const version = route({

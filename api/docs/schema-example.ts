@@ -1,4 +1,4 @@
-/** A readable value that matches a schema, for routes without an example. */
+/** Generates a readable value that matches a schema, for routes without an example. */
 import { isObject } from '#common/json-object.ts';
 
 const DEPTH_MAX = 8;
@@ -12,14 +12,14 @@ const formats: Readonly<Record<string, string>> = {
   ipv4: '192.0.2.1',
 };
 
-/** The beginning of a file's content, by its type. */
+/** The start of a file's content, by content type. */
 const files: Readonly<Record<string, string>> = {
   'image/svg+xml': '<svg xmlns="http://www.w3.org/2000/svg"></svg>',
   'application/x-ndjson': '{"link_id":"lnk_01kzg3v5k2e4z9n7q8w6r5t4y3"}\n',
   'text/csv': 'link_id\nlnk_01kzg3v5k2e4z9n7q8w6r5t4y3\n',
 };
 
-/** An example for a non-JSON answer. */
+/** An example for a non-JSON response. */
 export function fileExample(contentType: string): string {
   return files[contentType] ?? `The content, as ${contentType}.`;
 }

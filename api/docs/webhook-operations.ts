@@ -1,4 +1,4 @@
-/** The requests that webhooks send, for the document's `webhooks`: their payloads are printed from the catalogue. */
+/** The requests that webhooks send, for the document's `webhooks`. Payloads are generated from the catalogue. */
 import { Type } from 'typebox';
 import { PAYLOAD_VERSION, type WebhookEvent, webhookEvents } from '#common/webhooks/webhook-events.ts';
 
@@ -12,7 +12,7 @@ const header = (name: string, description: string, example: string) => ({
 });
 
 const headers = [
-  header('webhook-id', 'The same at every attempt to deliver this message.', 'msg_5f0c4f6d8a1b4c0e9d3a7b2c6e8f0a1d'),
+  header('webhook-id', 'The same for every attempt to deliver this message.', 'msg_5f0c4f6d8a1b4c0e9d3a7b2c6e8f0a1d'),
   header('webhook-timestamp', 'When this attempt was signed, in seconds since 1970.', '1768469400'),
   header(
     'webhook-signature',
@@ -63,8 +63,8 @@ function operationOf(type: string, { about, data, example }: WebhookEvent): obje
     },
     responses: {
       '2XX': { description: 'Received. The body is ignored.' },
-      '410': { description: 'Not wanted any more: the webhook is disabled.' },
-      default: { description: 'Not received: it will be sent again.' },
+      '410': { description: 'The receiver is gone: the webhook is disabled.' },
+      default: { description: 'Not received: the message will be sent again.' },
     },
   };
 }

@@ -23,7 +23,7 @@ function read(answer: object, more: Partial<ReadOptions> = {}) {
   return link === null ? null : readBranchRow([url.href], link, { ...options, ...more });
 }
 
-test('every documented field of an answer has its place in the link', () => {
+test('every documented field of a response is mapped to the link', () => {
   const answer = {
     channel: 'facebook',
     feature: 'onboarding',
@@ -82,7 +82,7 @@ test('every documented field of an answer has its place in the link', () => {
   });
 });
 
-test('a link without destinations leads where its app does, with its alias as its only code', () => {
+test('a link without destinations leads to the destinations of its app, with its alias as its only code', () => {
   const link = read({ channel: null, tags: [], alias: 'abCdEf123', type: 0, data: { user_id: '12' } });
   expect(link).toMatchObject({ codes: ['abCdEf123'], fields: { path: '/', data: { user_id: '12' } } });
   expect(Object.keys((link as { fields: object }).fields).sort()).toEqual(['data', 'path']);
@@ -99,12 +99,12 @@ test.each([
   expect(link && isFault(link) ? link.field : link).toBe(field);
 });
 
-test('destinations with http get https if that is asked for', () => {
+test('http destinations are changed to https if requested', () => {
   const link = read({ data: { $desktop_url: 'http://example.com/' } }, { upgradesHttp: true });
   expect(link).toMatchObject({ fields: { fallback_url: 'https://example.com/' } });
 });
 
-test('an answer without data describes no link', () => {
+test('a response without data contains no link', () => {
   for (const answer of [null, [], 'x', {}, { data: [] }, { error: { message: 'no' } }])
     expect(branchLink(answer, url)).toBeNull();
 });

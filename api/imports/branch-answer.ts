@@ -1,28 +1,28 @@
 /**
- * A link as Branch's API describes it (GET /v1/url), in the fields of an import: campaign, channel, feature, stage, tags, alias
- * and type at the top, and everything else in `data`.
+ * Maps a link from Branch's API (GET /v1/url) to the fields of an import: campaign, channel, feature, stage, tags,
+ * alias and type at the top level, and everything else in `data`.
  */
 import { isObject } from '#common/json-object.ts';
 import type { ImportField } from './import-columns.ts';
 
 export interface BranchLink {
   readonly fields: Readonly<Partial<Record<ImportField, string>>>;
-  /** What Branch hands to the app. */
+  /** Fields that Branch passes to the app. */
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** Keys of `data` that are about the link itself, or that become fields. */
+/** Keys of `data` that concern the link itself or become fields. */
 const consumed: ReadonlySet<string> = new Set([
   ...['$desktop_url', '$fallback_url', '$ios_url', '$android_url', '$deeplink_path', '$marketing_title'],
   ...['$og_title', '$og_description', '$og_image_url', '~campaign', '~channel', '~feature', '~tags', '~creation_date'],
   ...['url', '~id', '~creation_source', '~marketing', '~referring_link', '$one_time_use'],
 ]);
-/** Another destination in one country. */
+/** A separate destination for one country. */
 const byCountry = /^\$(?:fallback|desktop|ios|android|ipad)_url_[a-z]{2}$/i;
-/** A link that can be used once. */
+/** A single-use link. */
 const ONE_TIME_TYPE = 1;
 
-/** @param url of the link. Null if the answer describes no link. */
+/** @param url the link's URL. Null if the response contains no link. */
 export function branchLink(answer: unknown, url: URL): BranchLink | null {
   if (!isObject(answer) || !isObject(answer['data'])) return null;
   const { data } = answer;
@@ -34,7 +34,7 @@ export function branchLink(answer: unknown, url: URL): BranchLink | null {
   const isForOneUse = answer['type'] === ONE_TIME_TYPE || text(data['$one_time_use']) === 'true';
   return {
     fields: {
-      // As JSON, because an alias may have what separates a list.
+      // As JSON, because an alias may contain a list separator.
       other_codes: alias === '' ? '' : JSON.stringify([new URL(`${url.origin}/${alias.replace(/^\//, '')}`).href]),
       destination: text(data['$desktop_url'], fallback),
       ios_url: text(data['$ios_url'], fallback),

@@ -1,7 +1,7 @@
 /**
- * Asks Branch what its links are: GET /v1/url, with the key of the app there. The server is the operator's setting, and the
- * request is judged and bounded as every outbound one (common/outbound-request.ts). Branch allows 100,000 such requests in an
- * hour, so at most `perSecond` begin in a second, `parallelMax` at a time.
+ * Reads links from Branch: GET /v1/url, with the customer's Branch key. The server is set by the operator, and the
+ * request is checked and bounded like every outbound request (common/outbound-request.ts). Branch allows 100,000 such
+ * requests per hour, so at most `perSecond` start per second, and `parallelMax` run at a time.
  */
 import { type Resolve, resolveWith } from '#common/host-addresses.ts';
 import { isObject, objectIn } from '#common/json-object.ts';
@@ -15,11 +15,11 @@ const perSecond = 25;
 const parallelMax = 8;
 const requestMs = 5_000;
 const answerBytesMax = 65_536;
-/** Of one link, with waits between them. */
+/** Attempts for one link, with waits in between. */
 const triesMax = 4;
 const firstWaitMs = 1_000;
 const waitMsMax = 10_000;
-/** For all links of a question, so that the import is still this process's afterwards. */
+/** Time limit for all links of one call, so that this process still holds the import afterwards. */
 const questionMs = 30_000;
 const messageCharactersMax = 200;
 const longWord = /[^\s"'<>(){}[\]]{20,}/g;
@@ -27,20 +27,20 @@ const pieceCharacters = 8;
 
 export type BranchAnswer =
   | { readonly kind: 'link'; readonly link: BranchLink }
-  /** Asking again would change nothing. */
+  /** Retrying would not help. */
   | { readonly kind: 'refused'; readonly message: string }
-  /** Not within the time, or the work was stopped. */
+  /** No result within the time, or the import was stopped. */
   | { readonly kind: 'unanswered'; readonly message: string };
 
 interface BranchQuestion {
   readonly key: string;
-  /** Null: not asked about. */
+  /** Null: not requested. */
   readonly urls: readonly (URL | null)[];
   readonly signal: AbortSignal;
 }
 
 interface BranchLinksParts {
-  /** Of Branch's API, without a path. */
+  /** Base URL of Branch's API, without a path. */
   readonly url: string;
   readonly resolve: Resolve;
   readonly reachable: ReachableAddresses;
@@ -55,12 +55,12 @@ export class BranchLinks {
     this.#parts = parts;
   }
 
-  /** The answer about each URL; null where none is given, or none was asked for. Never rejects. */
+  /** The result for each URL; null where no URL is given or it was not requested. Never rejects. */
   async ask({ key, urls, signal }: BranchQuestion): Promise<(BranchAnswer | null)[]> {
     const endsAt = this.#parts.time.elapsed() + questionMs;
     const answers: (BranchAnswer | null)[] = urls.map(() => null);
     const waiting = [...urls.entries()].reverse();
-    // Once one stays unanswered, later ones are not asked: only those before it are stored.
+    // Once a request stays unanswered, later URLs are not requested, because only results before it are stored.
     let isOver = false;
     const work = async () => {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
@@ -77,7 +77,7 @@ export class BranchLinks {
 
   async #askUntil(endsAt: number, key: string, url: URL, signal: AbortSignal): Promise<BranchAnswer> {
     const { time } = this.#parts;
-    let message = 'the work was stopped';
+    let message = 'the import was stopped';
     for (let tries = 1; !signal.aborted; tries++) {
       await this.#turn();
       const asked = await this.#askOnce(key, url, signal);
@@ -90,7 +90,7 @@ export class BranchLinks {
     return { kind: 'unanswered', message };
   }
 
-  /** Waits for this request's place in the second. */
+  /** Waits until the rate allows this request. */
   async #turn(): Promise<void> {
     const { time } = this.#parts;
     const nowMs = time.elapsed();
@@ -119,11 +119,11 @@ export class BranchLinks {
     const { status } = outcome;
     const answer = objectIn(outcome.body.toString());
     if (status === 200) {
-      if (outcome.body.byteLength >= answerBytesMax) return { kind: 'refused', message: 'its answer is too long' };
-      if (!outcome.isWhole) return { kind: 'again', message: 'its answer was cut off' };
+      if (outcome.body.byteLength >= answerBytesMax) return { kind: 'refused', message: 'its response is too long' };
+      if (!outcome.isWhole) return { kind: 'again', message: 'its response was cut off' };
       const link = linkIn(answer, url);
-      if (link === 'unreadable') return { kind: 'refused', message: 'its answer cannot be read' };
-      return link === null ? { kind: 'refused', message: 'its answer describes no link' } : { kind: 'link', link };
+      if (link === 'unreadable') return { kind: 'refused', message: 'its response cannot be read' };
+      return link === null ? { kind: 'refused', message: 'its response contains no link' } : { kind: 'link', link };
     }
     if (status === 429 || status === 408 || status >= 500) {
       const seconds = Number(outcome.headers['retry-after']);
@@ -133,7 +133,7 @@ export class BranchLinks {
   }
 }
 
-/** An answer that was not foreseen concerns its own row only. */
+/** An unexpected response affects only its own row. */
 function linkIn(answer: unknown, url: URL): BranchLink | null | 'unreadable' {
   try {
     return branchLink(answer, url);
@@ -142,18 +142,18 @@ function linkIn(answer: unknown, url: URL): BranchLink | null | 'unreadable' {
   }
 }
 
-/** What Branch says is wrong, without the key in any form. */
+/** Branch's error message, without the key in any form. */
 function problemIn({ error }: Record<string, unknown>, key: string): string {
   const said = isObject(error) ? error['message'] : error;
   if (typeof said !== 'string' || said === '') return '';
   const problem = /"message":"([^"]*)"/.exec(said)?.[1] ?? said;
-  // No word of a sentence is as long as a key, however that is encoded.
+  // No ordinary word is as long as a key, in any encoding.
   const words = problem.replaceAll('\0', '').toWellFormed().replaceAll(longWord, '…');
   const text = [...words].slice(0, messageCharactersMax).join('');
   return hasPieceOf(key, text) ? '' : `: ${text}`;
 }
 
-/** Whether what is left has a piece of the key, as when it is written in groups. */
+/** Whether the remaining text contains a piece of the key, for example a key written in groups. */
 function hasPieceOf(key: string, text: string): boolean {
   const plain = (given: string) => given.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
   const bare = plain(text);

@@ -1,4 +1,4 @@
-/** Rows of a file that lists links of Branch: each becomes what Branch's API says of its link. */
+/** Rows of a file that lists Branch links: each row is filled from Branch's API. */
 import { isDeepStrictEqual } from 'node:util';
 import { SECOND_MS } from '#common/durations.ts';
 import type { BranchAnswer } from './branch-links.ts';
@@ -8,20 +8,20 @@ import { fault, type ImportedLink, isFault, type ReadOptions, type RowFault } fr
 import type { ImportRun } from './import-run.ts';
 import { branchUrl, readBranchRow } from './link-reader.ts';
 
-/** Then a link that is never answered holds the others no longer. */
+/** After this many rounds, a link that Branch never answers no longer blocks the others. */
 const roundsMax = 5;
-/** Fewer than are asked at a time, so that rows are asked in the same round. */
+/** Fewer than are requested at a time, so that rows are requested in the same round. */
 const signsMax = 4;
 
-/** Branch answers nothing at the moment. */
+/** Branch is currently not answering. */
 export class BranchSilent extends Error {}
 
 interface BranchRows {
-  /** Of the first records, up to the one about which there is no answer. */
+  /** Links of the first records, up to the first unanswered one. */
   readonly links: readonly (ImportedLink | RowFault)[];
-  /** Why there is none; null if all were answered. */
+  /** Why a record is unanswered; null if all were answered. */
   readonly silence: string | null;
-  /** To be remembered for the next round; absent if that is as it was. */
+  /** State for the next round; absent if it did not change. */
   readonly progress?: BranchProgress;
 }
 
@@ -33,16 +33,16 @@ export async function branchRows(
   options: ReadOptions,
 ): Promise<BranchRows> {
   const { branch, signal } = run;
-  if (branch === undefined) throw new BranchSilent('this process does not ask Branch');
+  if (branch === undefined) throw new BranchSilent('this process does not read links from Branch');
   const [{ sealed = null } = {}] = await run.within((tenant) =>
     tenant.query<{ sealed: string | null }>(sealedKey, [run.row.id]),
   );
-  if (sealed === null) throw new CsvFault('The Branch key is gone. Begin a new import.');
+  if (sealed === null) throw new CsvFault('The Branch key was deleted. Create a new import.');
   const key = branch.encryption.decrypt(sealed, branchKeyContext(run.row.id));
   const asked = records.map(({ cells }) => run.readOrReport(() => branchUrl(cells, options)));
   const urls = asked.map((one) => (isFault(one) ? null : one));
   const before: BranchProgress = run.row.layout ?? {};
-  // First, because none is asked once one stays unanswered.
+  // Checked first, because no other links are requested once one stays unanswered.
   const signs = signsOf(urls, before, run.nowMs);
   const all = await branch.links.ask({ key, urls: [...signs, ...urls], signal });
   const answers = all.slice(signs.length);
@@ -58,18 +58,18 @@ export async function branchRows(
     else if (answer?.kind === 'link') links.push(run.readOrReport(() => readBranchRow(cells, answer.link, options)));
     else if (answer?.kind === 'refused') {
       refusal = answer.message;
-      links.push(fault('short_url', 'not_read', `Branch does not describe it: ${refusal}`));
+      links.push(fault('short_url', 'not_read', `Branch returned no link for this URL: ${refusal}`));
     } else if (answer?.kind === 'unanswered' && givenUp.includes(run.row.rows_read + 1 + at)) {
-      const message = `Branch has not answered in ${roundsMax} rounds: ${answer.message}`;
+      const message = `Branch did not respond in ${roundsMax} attempts: ${answer.message}`;
       links.push(fault('short_url', 'not_read', message));
     } else {
       silence = answer?.message ?? 'not asked';
       break;
     }
   }
-  // Most likely the key is that of another app, and every other row would be refused too.
+  // Most likely the key belongs to another app, and every other row would be refused too.
   if (silence === null && run.row.rows_read === 0 && refusal !== '' && !answers.some((one) => one?.kind === 'link'))
-    throw new CsvFault(`Branch describes none of the first ${records.length} links with this key: ${refusal}`);
+    throw new CsvFault(`With this key, Branch returned none of the first ${records.length} links: ${refusal}`);
   const answered = urls[answers.slice(0, links.length).findLastIndex(isAnswer)]?.href ?? before.answered ?? sign?.href;
   const progress = {
     ...(answered === undefined ? {} : { answered }),
@@ -86,8 +86,8 @@ function progressIn({ answered, unanswered }: BranchProgress): BranchProgress {
 }
 
 /**
- * After a round in which nothing behind the unanswered row was answered: a link that was answered before, else some of this chunk. Those
- * are others every second, because any of them may be dead too.
+ * Probes used after a round in which nothing after the unanswered row was answered: a link that was answered before,
+ * otherwise some links of this chunk. They change every second, because any of them may be dead too.
  */
 function signsOf(urls: readonly (URL | null)[], { answered, unanswered }: BranchProgress, nowMs: number): URL[] {
   if (unanswered?.is_last !== true) return [];
@@ -104,7 +104,7 @@ function signsOf(urls: readonly (URL | null)[], { answered, unanswered }: Branch
 }
 
 /**
- * A round counts if Branch answered about anything. If it did not, it may be Branch that is silent.
+ * A round counts only if Branch answered something. Otherwise Branch itself may be down.
  * @returns undefined if no row is unanswered.
  */
 function unansweredRows(

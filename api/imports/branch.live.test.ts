@@ -1,4 +1,4 @@
-/** Imports that ask Branch, here a server on loopback that answers in its documented form. */
+/** Imports with a Branch key, against a loopback server that answers in Branch's documented format. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { reencryptImportKeys } from '#api/admin/secret-rotation.ts';
 import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
@@ -20,7 +20,7 @@ const unused = new AbortController().signal;
 let branch: Receiver;
 let api: ApiForTest;
 let owner: Member;
-/** How often each link was asked for. */
+/** How often each link was requested. */
 let asked: Map<string, number>;
 
 beforeAll(async () => {
@@ -48,7 +48,7 @@ interface Answer {
   readonly headers?: Record<string, string>;
 }
 
-/** What Branch documents for GET /v1/url; `instead` decides otherwise, by the link and how often it was asked for before. */
+/** Answers as Branch documents for GET /v1/url. `instead` can override this by link and number of earlier requests. */
 function branchAnswers(instead: (code: string, before: number) => Answer | 'cut' | null): void {
   branch.answer = (response, { method, path }) => {
     const query = new URL(path, 'http://branch').searchParams;
@@ -98,7 +98,7 @@ async function newApp(): Promise<{ id: string; host: string }> {
   return (await owner.call('POST', '/apps', { name: 'Branch' })).body;
 }
 
-/** An import whose file lists links, before its dry run is done. */
+/** An import whose file lists links, before its dry run. */
 async function begun(appId: string, file: string, more: object = {}): Promise<string> {
   const given = { app_id: appId, source: 'branch', branch_key: key, hosts: [branchHost], ...more };
   const { status, body } = await owner.call('POST', '/imports', given);
@@ -133,7 +133,7 @@ async function sealedKey(id: string): Promise<string | null> {
   return (await api.db.query<{ sealed: string | null }>(sql, [id]))[0]?.sealed ?? null;
 }
 
-test('a list of URLs becomes the links that Branch describes, once; a second import finds them, and undo takes them back', async () => {
+test('a list of URLs is imported from Branch once; a second import finds the links, and undo removes them', async () => {
   const app = await newApp();
   const id = await begun(app.id, listOf(60));
   expect(await checked(id)).toMatchObject({
@@ -164,7 +164,7 @@ test('a list of URLs becomes the links that Branch describes, once; a second imp
   expect(await step(id, 'undo')).toMatchObject({ state: 'undone', results: { removed: 60 } });
 });
 
-test('the key is stored encrypted for its import, shown nowhere, and gone when the dry run has ended', async () => {
+test('the key is stored encrypted with its import, never shown, and deleted when the dry run ends', async () => {
   const app = await newApp();
   const id = await begun(app.id, listOf(2));
   const sealed = await sealedKey(id);
@@ -179,7 +179,7 @@ test('the key is stored encrypted for its import, shown nowhere, and gone when t
   expect(await sealedKey(id)).toBeNull();
   const keeps = () => api.db.execute('UPDATE imports SET branch_key_ciphertext = $2 WHERE id = $1', [id, sealed]);
   await expect(keeps()).rejects.toThrow(/imports_.*check/);
-  // A key that Branch refuses is in no message.
+  // A key that Branch refuses appears in no message.
   const wrong = `${key}x`;
   const failed = await begun(app.id, listOf(3), { branch_key: wrong });
   const { state, problem } = await checked(failed);
@@ -188,7 +188,7 @@ test('the key is stored encrypted for its import, shown nowhere, and gone when t
   expect(await sealedKey(failed)).toBeNull();
 });
 
-test('what Branch cannot answer at the moment is asked again; what it refuses is reported with its row', async () => {
+test('requests that fail temporarily are retried; links that Branch refuses are reported with their row', async () => {
   const app = await newApp();
   branchAnswers((code, before) => {
     if (code === 'link1' && before < 2) return { status: 429, headers: { 'retry-after': '0' } };
@@ -206,9 +206,9 @@ test('what Branch cannot answer at the moment is asked again; what it refuses is
   const rows = await rowsOf(id);
   expect(rows.map(({ outcome, reason, message }: Record<string, string>) => [outcome, reason, message])).toEqual([
     ...Array.from({ length: 4 }, () => ['new', null, null]),
-    ['unsupported', 'not_read', 'Branch does not describe it: HTTP 404: no such link'],
-    ['unsupported', 'not_read', 'Branch does not describe it: its answer describes no link'],
-    ['unsupported', 'not_read', 'Branch does not describe it: HTTP 302: status 302'],
+    ['unsupported', 'not_read', 'Branch returned no link for this URL: HTTP 404: no such link'],
+    ['unsupported', 'not_read', 'Branch returned no link for this URL: its response contains no link'],
+    ['unsupported', 'not_read', 'Branch returned no link for this URL: HTTP 302: status 302'],
     ['unsupported', 'other_host', `is on else.example, not on ${app.host}`],
   ]);
   await step(id, 'confirm');
@@ -216,7 +216,7 @@ test('what Branch cannot answer at the moment is asked again; what it refuses is
   expect(created_at).toBe('2024-01-02T00:00:00.000Z');
 });
 
-test('while Branch is silent the import waits where it is, goes on from the row, and fails after an hour', async () => {
+test('while Branch does not answer, the import waits, continues from the same row, and fails after an hour', async () => {
   const app = await newApp();
   let isSilent = true;
   branchAnswers((code) => (isSilent && code === 'link52' ? { status: 500, headers: { 'retry-after': '0' } } : null));
@@ -241,7 +241,7 @@ test('while Branch is silent the import waits where it is, goes on from the row,
   expect(await sealedKey(other)).toBeNull();
 });
 
-test('an answer that cannot be stored or read as a link is reported with its row, and the others are imported', async () => {
+test('a response that cannot be stored or read as a link is reported with its row, and the others are imported', async () => {
   const app = await newApp();
   const usual = (code: string) => linkAt(new URL(`https://${branchHost}/${code}`)) as { data: object };
   const changed = (code: string, change: object) => ({ status: 200, body: { ...usual(code), ...change } });
@@ -259,7 +259,7 @@ test('an answer that cannot be stored or read as a link is reported with its row
   ];
   branchAnswers((code) => cases[Number(code.slice(4))]?.[0](code) ?? null);
   const stringified = branch.answer;
-  // JSON.stringify cannot write what is so deep.
+  // JSON.stringify cannot write structures this deep.
   const nested = '['.repeat(20_000) + ']'.repeat(20_000);
   const raw = [`{"data":{"deep":${nested}}}`, `{"data":{},"tags":[${nested}]}`, `{"error":${nested}}`];
   branch.answer = (response, request) => {
@@ -299,14 +299,15 @@ test.each([
       silent.includes(Number(code.slice(4))) ? { status: 500, headers: { 'retry-after': '0' } } : null,
     );
     const id = await begun(app.id, listOf(count));
-    // Before these, one may show that no link was asked which Branch answers; after them, the rows behind are asked.
+    // Before these rounds, there may be one without any link that Branch answers; after them, the following rows are
+    // requested.
     for (let round = 0; round <= 24 && (await checked(id)).state === 'checking'; round++)
       await api.db.execute(`UPDATE imports SET worker_until = now() - interval '1 second' WHERE id = $1`, [id]);
     const unsupported = silent.length;
     expect(await read(id)).toMatchObject({ state: 'checked', rows: { new: count - unsupported, unsupported } });
     const rows = await rowsOf(id);
     for (const n of silent) {
-      const message = 'Branch has not answered in 5 rounds: HTTP 500';
+      const message = 'Branch did not respond in 5 attempts: HTTP 500';
       expect(rows[n]).toMatchObject({ outcome: 'unsupported', reason: 'not_read', message });
     }
     await owner.call('DELETE', `/imports/${id}`);
@@ -345,7 +346,7 @@ test('processes that end between and within chunks store every row once, and ask
   await process().work(id, () => true);
   await lapse();
   expect((await read(id)).progress.rows_read).toBe(50);
-  // The second process hangs in the middle of its chunk, and is taken for dead.
+  // The second process hangs in the middle of its chunk and is considered dead.
   let release = () => {};
   const hanging = new Promise<void>((done) => {
     release = done;
@@ -373,7 +374,7 @@ test('processes that end between and within chunks store every row once, and ask
   expect(twice.every((n) => n >= 50 && n < 100)).toBe(true);
 }, 60_000);
 
-test('while a process asks Branch, it reads the files of other imports, and imports that ask Branch take turns', async () => {
+test('while a process reads from Branch, it reads the files of other imports, and imports from Branch take turns', async () => {
   const codes: string[] = [];
   const usual = branch.answer;
   let release = () => {};
@@ -443,7 +444,7 @@ function reader(reachable: string[], time: Time = systemTime): BranchLinks {
   });
 }
 
-test('at most 8 questions are open at a time, and 25 begin in a second', async () => {
+test('at most 8 requests run at a time, and 25 start per second', async () => {
   let [open, most] = [0, 0];
   const usual = branch.answer;
   branch.answer = (response, request) => {
@@ -462,17 +463,17 @@ test('at most 8 questions are open at a time, and 25 begin in a second', async (
   expect(40 / seconds).toBeLessThanOrEqual(26);
 });
 
-test('an address that is not public is not asked, and an answer that is too long is refused', async () => {
+test('an address that is not public is not requested, and a response that is too long is rejected', async () => {
   const urls = [new URL(urlOf(1))];
   const [inside] = await reader([], drivenTime()).ask({ key, urls, signal: unused });
   expect(inside).toEqual({ kind: 'unanswered', message: 'address_not_allowed' });
   expect(branch.received).toEqual([]);
   branchAnswers(() => ({ status: 200, body: { data: { text: 'x'.repeat(100_000) } } }));
   const [long] = await reader(['127.0.0.1']).ask({ key, urls, signal: unused });
-  expect(long).toEqual({ kind: 'refused', message: 'its answer is too long' });
+  expect(long).toEqual({ kind: 'refused', message: 'its response is too long' });
 });
 
-test('a key that an error of Branch repeats in any form is in no answer about a row', async () => {
+test('a key that Branch repeats in an error, in any form, appears in no row of the report', async () => {
   const escaped = [...key].map((one) => `%${one.charCodeAt(0).toString(16)}`).join('');
   const hex = Buffer.from(key).toString('hex');
   const secret = key.slice('key_live_'.length);
@@ -496,7 +497,7 @@ test('a key that an error of Branch repeats in any form is in no answer about a 
   expect(plain).toEqual({ kind: 'refused', message: 'HTTP 403: Your plan has no access to this endpoint.' });
 });
 
-test('a key is only taken for Branch, and only in its form', async () => {
+test('a key is accepted only for Branch, and only in its format', async () => {
   const app = await newApp();
   const refused = async (more: object) => {
     const { status, body } = await owner.call('POST', '/imports', { app_id: app.id, branch_key: key, ...more });

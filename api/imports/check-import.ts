@@ -25,7 +25,7 @@ const store = `
     FROM apps a CROSS JOIN jsonb_to_recordset($4::jsonb) AS r (number integer, line integer, outcome text, codes text[], field text,
          reason text, message text, link jsonb, link_id text)
    WHERE a.organization_id = ANY ($1) AND a.id = $3`;
-/** A code that a row has twice is one. */
+/** A code that a row lists twice counts once. */
 const storeCodes = `
   INSERT INTO import_codes (import_id, organization_id, app_id, code, number)
   SELECT $2, a.organization_id, a.id, c.code, r.number
@@ -64,7 +64,7 @@ async function importApp(run: ImportRun): Promise<ImportApp> {
   return app;
 }
 
-/** From the first record, which is the header unless it is data. */
+/** Read from the first record, which is the header unless it contains data. */
 async function readLayout(run: ImportRun): Promise<void> {
   if (run.row.layout !== null) return;
   const start = { bytes: 0, line: 0 };
@@ -78,7 +78,7 @@ async function readLayout(run: ImportRun): Promise<void> {
   }
   const delimiter = delimiterOf(firstLine);
   for await (const record of csvRecords(bytesOf(run, 0), start, delimiter)) {
-    if (record.cells.some((cell) => /[\0\ufffd]/.test(cell))) throw new CsvFault('The first line is no text in UTF-8.');
+    if (record.cells.some((cell) => /[\0\ufffd]/.test(cell))) throw new CsvFault('The first line is not valid UTF-8.');
     const { source, options } = run.row;
     const layout = layoutOf(source, record.cells, options.columns, options.reads_branch);
     if (typeof layout === 'string') throw new CsvFault(layout);

@@ -1,8 +1,11 @@
-/** The maximum of clicks of an imported link. The other service counted the first of them; the rest is the maximum here. */
+/**
+ * max_clicks of an imported link. The other service has counted the first clicks; the remaining ones become the maximum
+ * here.
+ */
 import { type CellOf, fault, type RowFault } from './import-row.ts';
 import { countOf, isYes } from './import-values.ts';
 
-/** What a link without a maximum has in this column. */
+/** Values of this column for a link without a maximum. */
 const unlimited = /^(?:unlimited|infinite|never|-1|∞)$/i;
 
 /** How many clicks are left; null without a maximum. */
@@ -10,14 +13,14 @@ export function clicksLeft(cell: CellOf): number | null | RowFault {
   const text = cell('max_clicks');
   if (isYes(text) === false || unlimited.test(text)) return null;
   const max = countOf(text);
-  if (max === null) return fault('max_clicks', 'max_clicks', 'is not a number of clicks');
+  if (max === null) return fault('max_clicks', 'max_clicks', 'must be a whole number of clicks');
   if (max === 0) return null;
   const clicks = countOf(cell('clicks'));
   if (clicks === null)
     return fault(
       'max_clicks',
       'max_clicks',
-      'the file does not say how many of these clicks were used: add its clicks',
+      'the file does not say how many of these clicks were used: add a clicks column',
     );
   return Math.max(max - clicks, 0);
 }

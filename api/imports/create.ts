@@ -18,7 +18,7 @@ import {
 } from './import.ts';
 import { firebaseFields, type ImportSource, importFields } from './import-columns.ts';
 
-/** Of one organization, unfinished ones. */
+/** Maximum unfinished imports of one organization. */
 const OPEN_MAX = 10;
 const HOSTS_MAX = 20;
 
@@ -37,9 +37,9 @@ export const createImport = route({
   scope: 'import',
   limit: 'general',
   tag: 'Imports',
-  summary: 'Begin an import of links',
+  summary: 'Create an import of links',
   description:
-    'Then upload the file with PUT /imports/{import_id}/parts/{number}, read it with POST /imports/{import_id}/check, look at the report, and import it with POST /imports/{import_id}/confirm. Nothing becomes a link before that.',
+    'Next, upload the file with PUT /imports/{import_id}/parts/{number}, check it with POST /imports/{import_id}/check, review the report, and import it with POST /imports/{import_id}/confirm. No links are created before that.',
   body: Type.Object(
     {
       app_id: Type.Optional(Type.String({ description: 'Optional for a user with access to exactly one app.' })),
@@ -48,7 +48,7 @@ export const createImport = route({
         Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
           maxItems: HOSTS_MAX,
           description:
-            'Hosts of the file whose codes become codes of the app’s host. Rows of other hosts than these and the app’s are unsupported.',
+            'Hosts in the file whose codes are taken over to the app’s host. Rows of any other host are unsupported.',
         }),
       ),
       columns: Type.Optional(columnsSchema),
@@ -57,11 +57,13 @@ export const createImport = route({
           pattern: '^key_(live|test)_[A-Za-z0-9]{1,100}$',
           examples: ['key_live_a1B2c3D4e5F6g7H8'],
           description:
-            'For the source branch: the file lists the URLs of links, and the dry run asks Branch’s API what each of them is (GET /v1/url). The key is stored encrypted until the dry run has ended, and never returned.',
+            'For the source branch: the file lists the URLs of links, and the dry run reads each link from Branch’s API (GET /v1/url). The key is stored encrypted until the dry run ends, and is never returned.',
         }),
       ),
       upgrade_http: Type.Optional(
-        Type.Boolean({ description: 'Write https into destinations with http. Otherwise they are unsupported.' }),
+        Type.Boolean({
+          description: 'Change http destinations to https. Otherwise rows with http destinations are unsupported.',
+        }),
       ),
     },
     { additionalProperties: false, title: 'NewImport' },
@@ -72,7 +74,7 @@ export const createImport = route({
       : []),
     ...Object.keys(typeof columns === 'object' && columns !== null ? columns : {})
       .filter((name) => ![...importFields, ...firebaseFields].some((one) => one === name))
-      .map((name) => ({ field: `columns.${name}`, message: 'is not a field that imports read' })),
+      .map((name) => ({ field: `columns.${name}`, message: 'is not an import field' })),
     ...(Array.isArray(hosts) ? hosts : []).flatMap((host, at) =>
       typeof host === 'string' && hostOf(host) === null
         ? [{ field: `hosts[${at}]`, message: 'must be a host name such as go.example.com' }]
@@ -109,7 +111,7 @@ interface GivenImport {
   readonly sealed: string | null;
 }
 
-/** Undefined if the organization has too many unfinished ones. */
+/** Undefined if the organization has too many unfinished imports. */
 export async function insertImport(
   tenant: TenantQueries,
   { id, app_id, source, options, sealed }: GivenImport,

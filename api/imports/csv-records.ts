@@ -1,8 +1,11 @@
-/** The records of a CSV file that comes in pieces, with the position after each, from which reading can begin again. */
+/**
+ * Reads the records of a CSV file from chunks of bytes, with the position after each record, from which reading can
+ * resume.
+ */
 import { pipeline, Readable } from 'node:stream';
 import { CsvError, parse } from 'csv-parse';
 
-/** A longer record is no line of a link list, but a quotation mark that is never closed. */
+/** A longer record is not a link, but an unclosed quotation mark. */
 const RECORD_BYTES_MAX = 65_536;
 const delimiters = [',', ';', '\t'] as const;
 export type Delimiter = (typeof delimiters)[number];
@@ -23,7 +26,7 @@ export interface CsvPosition {
 /** The file cannot be read as CSV. The message is for its owner. */
 export class CsvFault extends Error {}
 
-/** The separator that the first line has most of, outside of quotation marks. */
+/** The most frequent separator of the first line, outside of quotation marks. */
 export function delimiterOf(firstLine: string): Delimiter {
   const bare = firstLine.replaceAll(/"[^"]*"/g, '');
   const counts = delimiters.map((one) => bare.split(one).length);
@@ -49,7 +52,7 @@ export async function* csvRecords(
     relax_quotes: true,
     skip_empty_lines: true,
   });
-  // Ends both streams when either fails or is not read any further; the reader below gets the error.
+  // Closes both streams when either fails or is no longer read; the reader below gets the error.
   pipeline(Readable.from(fromRecord(pieces, from, skipped), { objectMode: false }), parser, () => undefined);
   try {
     for await (const { record, info } of parser as AsyncIterable<{
@@ -63,12 +66,12 @@ export async function* csvRecords(
   }
 }
 
-/** Where the pieces have to begin: the byte before says whether the position is behind the end of a line. */
+/** Where the chunks must start: the byte before the position says whether a line ends there. */
 export function bytesBefore({ bytes }: CsvPosition): number {
   return Math.max(0, bytes - 1);
 }
 
-/** After a quoted field, a record's position is before its line's end, which was counted already. */
+/** After a quoted field, a record's position is before the end of its line, which was already counted. */
 async function* fromRecord(
   pieces: AsyncIterable<Uint8Array>,
   from: CsvPosition,

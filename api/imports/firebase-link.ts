@@ -1,6 +1,6 @@
 /**
- * A Firebase Dynamic Link in the fields of a link here. What an app would have got when it opened, and nothing here does, is in
- * `data.firebase`.
+ * Maps a Firebase Dynamic Link to the fields of a link. Parameters that the app would have received and that have no
+ * field here are stored in `data.firebase`.
  */
 import { firebaseAppIds, firebaseTargets, keptFirebaseFields } from '#common/links/firebase-link.ts';
 import { urlFault } from '#common/links/web-address.ts';

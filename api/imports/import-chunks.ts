@@ -1,4 +1,4 @@
-/** Creates the links of an import, and takes them back. */
+/** Creates the links of an import, and undoes it. */
 import { storedFields, typedLinkFields } from '#api/link-records.ts';
 import { newId } from '#common/ids.ts';
 import { linkFieldNames } from '#common/links/link-fields.ts';
@@ -10,7 +10,7 @@ const chunkRows = 500;
 
 const nextRows = `SELECT number, link FROM import_rows
   WHERE organization_id = ANY ($1) AND import_id = $2 AND outcome = 'new' AND number > $3 ORDER BY number LIMIT ${chunkRows}`;
-/** A statement that adds further codes locks the app first: pg-migrations, link codes. */
+/** A statement that adds other codes must lock the app first: see pg-migrations, link codes. */
 const lockApp =
   'SELECT id FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE';
 const insertion = `
@@ -90,13 +90,13 @@ function resultOf({ number, id, link }: Given, created: ReadonlySet<string>, add
   }
   const missing = link.codes.slice(1).filter((code) => !added.has(code));
   if (missing.length === 0) return { number, result: 'created', link_id: id };
-  const message = `without ${missing.join(', ')}, which another link has`;
+  const message = `without ${missing.join(', ')}, which another link already has`;
   return { number, result: 'created', link_id: id, field: 'other_codes', reason: 'taken', message };
 }
 
 const createdRows = `SELECT number, link_id FROM import_rows
   WHERE organization_id = ANY ($1) AND import_id = $2 AND result = 'created' AND number > $3 ORDER BY number LIMIT ${chunkRows}`;
-/** Marked as deleted first, so that counts, tags and announcements are settled as for any deleted link. */
+/** Marked as deleted first, so that counts, tags and announcements are updated as for any deleted link. */
 const markDeleted = `
   UPDATE links l SET deleted_at = $3 FROM import_rows r
    WHERE r.organization_id = ANY ($1) AND r.import_id = $2 AND r.number = ANY ($4) AND r.result = 'created'
@@ -107,7 +107,7 @@ const keepRemoved = `
   UPDATE import_rows SET result = CASE WHEN link_id = ANY ($3) THEN 'removed' ELSE 'kept' END
    WHERE organization_id = ANY ($1) AND import_id = $2 AND number = ANY ($4)`;
 
-/** Removes the links that are as the import created them; changed ones stay. */
+/** Removes the links that have not changed since the import created them. */
 export async function removeImported(run: ImportRun, deliverChanges: () => Promise<boolean>): Promise<void> {
   while (run.row.state === 'undoing' && !run.isStopped) {
     await run.chunk((tenant) => removeChunk(run, tenant));

@@ -1,6 +1,6 @@
 /**
- * The columns that an import reads, and how each service names them. Headers are compared without case, spaces and
- * punctuation, so that `Short URL`, `short_url` and `shortUrl` are one name.
+ * The columns that an import reads, and their names in each service. Headers are compared without case, spaces and
+ * punctuation, so that `Short URL`, `short_url` and `shortUrl` are the same.
  */
 
 export const importFields = [
@@ -9,7 +9,7 @@ export const importFields = [
   ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'],
   ...['og_title', 'og_description', 'og_image_url', 'password', 'max_clicks', 'starts_at', 'targeting'],
 ] as const;
-/** Parameters of Firebase Dynamic Links that other services do not have. */
+/** Parameters that only Firebase Dynamic Links have. */
 export const firebaseFields = [
   ...['link', 'apn', 'afl', 'amv', 'ibi', 'ifl', 'ius', 'ipfl', 'ipbi', 'isi', 'imv', 'efr', 'ofl'],
   ...['at', 'ct', 'mt', 'pt'],
@@ -23,7 +23,7 @@ export type ImportSource = (typeof importSources)[number];
 
 type Names = Readonly<Partial<Record<ImportField, readonly string[]>>>;
 
-/** What several services call a column. A name of a service's own list counts first. */
+/** Column names that several services use. A service's own list takes precedence. */
 const common: Names = {
   short_url: ['short_url', 'short_link', 'shortened_url', 'branded_link', 'bitlink', 'tiny_url'],
   code: ['code', 'short_code', 'slug', 'custom_slug', 'key', 'keyword', 'slashtag', 'alias', 'back_half'],
@@ -148,7 +148,7 @@ const sources: Readonly<Record<ImportSource, SourceColumns>> = {
   tinyurl: { names: { short_url: ['tiny_url', 'tinyurl', 'short_url'], code: ['alias'] } },
   kutt: { names: { code: ['address'], short_url: ['link'] } },
   shlink: {
-    // Of its API, as a flat file has them.
+    // Fields of Branch's API, flattened.
     names: {
       clicks: ['visits', 'visits_count', 'visits_summary.total'],
       max_clicks: ['max_visits', 'meta.max_visits'],
@@ -173,16 +173,16 @@ export type ColumnChoice = Readonly<Record<string, string | number | null>>;
 export interface Layout {
   readonly columns: Columns;
   readonly hasHeader: boolean;
-  /** Headers of columns that nothing reads, by position. */
+  /** Headers of unused columns, by position. */
   readonly others: Readonly<Record<number, string>>;
 }
 
-/** Of a file that only lists links. */
+/** Columns of a file that only lists links. */
 const listPositions = ['short_url'] as const;
 
 /**
- * Where the columns are, by the first record of the file; otherwise what is missing.
- * @param isList the file need only say which links there are.
+ * Finds the columns from the first record of the file, or says what is missing.
+ * @param isList whether the file only needs to list the links.
  */
 export function layoutOf(
   source: ImportSource,
@@ -192,7 +192,7 @@ export function layoutOf(
 ): Layout | string {
   const positions = isList ? listPositions : sources[source].positions;
   const byName = columnsByName(source, first);
-  // A header has names; a first row of data has an address.
+  // A header contains names; a first row of data contains a URL.
   const isData = first.some((cell) => /^(?:https?:)?\/\/|^https?:/i.test(cell.trim()));
   const isNumbered = Object.values(choice).some((one) => typeof one === 'number');
   const hasHeader = !(isData && (positions !== undefined || isNumbered));
@@ -213,9 +213,9 @@ export function layoutOf(
   return { columns, hasHeader, others: Object.fromEntries(others) };
 }
 
-/** Headers of the file that the import does not read: what they say about the links is lost. */
+/** Headers of the file that the import ignores. */
 export function ignoredColumns(source: ImportSource, layout: Layout | null, isList = false): string[] {
-  // Branch's are handed to the app.
+  // Unused columns of Branch are passed to the app.
   return layout === null || (source === 'branch' && !isList) ? [] : Object.values(layout.others);
 }
 
@@ -243,10 +243,10 @@ function byPosition(positions: readonly (ImportField | null)[]): Partial<Record<
 function missingColumn(source: ImportSource, columns: Partial<Record<string, number>>, isList: boolean): string | null {
   if (isList)
     return columns['short_url'] === undefined
-      ? 'No column has the URLs of the links: name one in columns.short_url.'
+      ? 'No column contains the URLs of the links. Set columns.short_url to one.'
       : null;
   if (columns['short_url'] === undefined && columns['code'] === undefined)
-    return 'No column has the short URL or the code: name one in columns.short_url or columns.code.';
+    return 'No column contains the short URL or the code. Set columns.short_url or columns.code to one.';
   const target = source === 'firebase' ? 'link' : 'destination';
-  return columns[target] === undefined ? `No column has the destination: name one in columns.${target}.` : null;
+  return columns[target] === undefined ? `No column contains the destination. Set columns.${target} to one.` : null;
 }

@@ -17,16 +17,16 @@ export interface ReadOptions {
   readonly source: ImportSource;
   readonly layout: Layout;
   readonly app: ImportApp;
-  /** Hosts whose codes become the app's, besides its own. */
+  /** Hosts whose codes are taken over, besides the app's own host. */
   readonly hosts: readonly string[];
-  /** Whether destinations with http get https; otherwise they are unsupported. */
+  /** Whether http destinations are changed to https; otherwise they are unsupported. */
   readonly upgradesHttp: boolean;
   readonly nowMs: number;
 }
 
-/** A link to import, in the form that is stored with its row. */
+/** A link to import, as stored with its row. */
 export interface ImportedLink {
-  /** Its own code first. */
+  /** The main code first. */
   readonly codes: readonly string[];
   readonly fields: Omit<LinkToCreate, 'short_code'>;
   /** ISO 8601; null for a file without the date. */
@@ -51,14 +51,14 @@ export const rowReasons = [
 ] as const;
 export type RowReason = (typeof rowReasons)[number];
 
-/** Why a row cannot be imported, or which link has what it wants. */
+/** Why a row cannot be imported, or which link has its code or external id. */
 export interface RowFault {
   readonly field: string;
   readonly reason: RowReason;
   readonly message: string;
 }
 
-/** The text of a column, without space around it; empty if the file has no such column. */
+/** The trimmed text of a column; empty if the file has no such column. */
 export type CellOf = (field: ImportField) => string;
 
 export function fault(field: string, reason: RowReason, message: string): RowFault {

@@ -1,4 +1,7 @@
-/** The work on one import, chunk by chunk: each checks that the import is still this process's, and moves its position. */
+/**
+ * Processes one import, chunk by chunk. Each chunk checks that this process still holds the import, and advances its
+ * position.
+ */
 import type { Clock } from '#common/clock.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { Log } from '#common/process/telemetry.ts';
@@ -8,7 +11,7 @@ import type { BranchLinks } from './branch-links.ts';
 import { chunkRowsOf, type ImportCounts, type ImportRow, importColumns } from './import.ts';
 import { fault, type RowFault } from './import-row.ts';
 
-/** Longer than a chunk takes: if the working process dies, another one takes over after this time. */
+/** Longer than a chunk takes. If the working process dies, another one takes over after this time. */
 export const leaseSeconds = 60;
 
 /** What a chunk changes in its import. */
@@ -16,7 +19,7 @@ export type Progress = Partial<
   Pick<ImportRow, 'state' | 'problem' | 'bytes_read' | 'lines_read' | 'rows_read' | 'layout' | 'rows_done'>
 > & { readonly added?: ImportCounts };
 
-/** Another process has the import now, or it is gone: this one must not touch it again. */
+/** Another process has taken over the import, or it was deleted: this process must not touch it again. */
 export class NotOurs extends Error {}
 
 export interface ImportWorkerParts {
@@ -25,15 +28,15 @@ export interface ImportWorkerParts {
   readonly clock: Clock;
   readonly log: Pick<Log, 'warn'>;
   readonly deliverChanges: () => Promise<boolean>;
-  /** Absent: this process works on no import that reads from Branch. */
+  /** Absent: this process does not handle imports from Branch. */
   readonly branch?: { readonly links: Pick<BranchLinks, 'ask'>; readonly encryption: Encryption };
 }
 
 export interface Stopping {
   readonly isStopped: () => boolean;
-  /** Ends what would take seconds. */
+  /** Cancels requests that would take seconds. */
   readonly signal: AbortSignal;
-  /** Then another import has its turn; null: it is worked on until its state changes. */
+  /** After this many chunks another import gets a turn; null: works until the state changes. */
   readonly chunksMax: number | null;
 }
 
@@ -42,7 +45,7 @@ export class ImportRun {
   readonly #worker: string;
   readonly #stopping: Stopping;
   row: ImportRow;
-  /** Of an import that takes turns, with those of its turns before. */
+  /** Chunks of an import that takes turns, including those of earlier turns. */
   #chunks: number;
   readonly #chunksBefore: number;
 
@@ -55,7 +58,7 @@ export class ImportRun {
     this.#chunksBefore = this.#chunks;
   }
 
-  /** Asked after each chunk. */
+  /** Checked after each chunk. */
   get isStopped(): boolean {
     const { isStopped, chunksMax } = this.#stopping;
     return isStopped() || (chunksMax !== null && this.#chunks - this.#chunksBefore >= chunksMax);
@@ -73,13 +76,13 @@ export class ImportRun {
     return this.#parts.clock();
   }
 
-  /** What a row becomes. One that we fail to read is reported, and does not end the dry run of all others. */
+  /** Reads a row. A row that fails because of an internal error is reported, and does not abort the dry run. */
   readOrReport<T>(read: () => T | RowFault): T | RowFault {
     try {
       return read();
     } catch (err) {
       this.#parts.log.warn({ err, import: this.row.id }, 'a row of an import could not be read');
-      return fault('row', 'not_read', 'could not be read because of a fault of this service; its log says more');
+      return fault('row', 'not_read', 'could not be read because of an internal error; see the service’s log');
     }
   }
 
@@ -87,7 +90,7 @@ export class ImportRun {
     return this.#parts.tenancy.within(allApps([this.row.organization_id]), work);
   }
 
-  /** One transaction: what `work` does, and the progress that it returns. */
+  /** Runs `work` and stores the progress that it returns, in one transaction. */
   async chunk(work: (tenant: TenantQueries) => Promise<Progress>): Promise<void> {
     await this.#analyzeTables();
     this.row = await this.within(async (tenant) => {
@@ -115,7 +118,10 @@ export class ImportRun {
     });
   }
 
-  /** Each time that the work has doubled, so that statements are planned for tables of about their size. If it fails, they take longer. */
+  /**
+   * Runs ANALYZE each time the number of rows has doubled, so that statements are planned for the actual size. If it
+   * fails, statements only take longer.
+   */
   async #analyzeTables(): Promise<void> {
     const done = this.#chunks++;
     if (done !== 0 && (done & (done - 1)) !== 0) return;

@@ -1,17 +1,20 @@
-/** Values as exports of other services write them. */
+/** Parses values as other services export them. */
 import { isObject } from '#common/json-object.ts';
 
 const yes = new Set(['1', 'true', 'yes', 'y', 't', 'on', 'archived', 'disabled', 'deleted', 'banned', 'inactive']);
 const no = new Set(['', '0', 'false', 'no', 'n', 'f', 'off', 'active', 'enabled', 'null', 'none', '\\n']);
 
-/** Null if it is neither yes nor no. */
+/** Null if the text means neither yes nor no. */
 export function isYes(text: string): boolean | null {
   const word = text.toLowerCase();
   if (yes.has(word)) return true;
   return no.has(word) ? false : null;
 }
 
-/** A whole number, also as `1,000` or `12.0`; null for anything else, such as `1.000`, which is one or a thousand. */
+/**
+ * A whole number, also as `1,000` or `12.0`; null for anything else, such as `1.000`, which could mean one or a
+ * thousand.
+ */
 export function countOf(text: string): number | null {
   const digits = text.replaceAll(/[\s,_]/g, '').replace(/\.00?$/, '');
   const count = Number(digits);
@@ -25,7 +28,7 @@ export function wordsOf(text: string): string[] {
       const list: unknown = JSON.parse(text);
       if (Array.isArray(list)) return list.map(wordOf).filter((word) => word !== '');
     } catch {
-      // Not JSON: a word may begin with a bracket.
+      // Not JSON: a word may start with a bracket.
     }
   }
   const separator = ['|', ';', ','].find((one) => text.includes(one)) ?? ',';
@@ -57,7 +60,7 @@ export function timeOf(text: string): number | null {
   return ms >= EARLIEST_MS && ms < LATEST_MS ? ms : null;
 }
 
-/** With a T, three digits of a second and a zone: `+0000`, `+00` and ` UTC` are zones too. */
+/** Normalizes to a T, milliseconds and an offset; accepts the zones `+0000`, `+00` and ` UTC`. */
 function isoOf(text: string): string {
   const [, day, time, fraction = '', zone = ''] = /^(\S{10})[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?\s*(.*)$/.exec(text) ?? [];
   const [, sign, hours, minutes = '00'] = /^([+-])(\d\d):?(\d\d)?$/.exec(zone) ?? [];

@@ -1,11 +1,11 @@
 /**
- * Does the work of imports: reads files, creates links and takes them back, in chunks. One chunk is one transaction, which also
- * moves the import's position, so a process that ends at any moment repeats nothing and leaves nothing out.
+ * Processes imports: reads files, creates links and undoes imports, in chunks. One chunk is one transaction, which also
+ * advances the import's position, so that a process that dies at any moment repeats nothing and skips nothing.
  *
- * One process works on an import: it holds it until `worker_until`, and every chunk requires that it still does.
- * Dry runs that ask Branch take hours, so a process works on one of them and on one other import at a time, and leaves the one that asks
- * after some chunks to those that wait.
- * Bounds: two imports at a time per process, `chunkRowsOf` rows per transaction; `import.ts` bounds the file.
+ * One process at a time works on an import: it holds a lease until `worker_until`, and every chunk requires that lease.
+ * Dry runs that read from Branch take hours, so a process works on one of them and on one other import at a time, and
+ * switches between waiting Branch imports after some chunks. Bounds: two imports at a time per process, `chunkRowsOf`
+ * rows per transaction; `import.ts` bounds the file.
  */
 import { randomUUID } from 'node:crypto';
 import { HOUR_MS } from '#common/durations.ts';
@@ -18,17 +18,17 @@ import { createImported, removeImported } from './import-chunks.ts';
 import { ImportRun, type ImportWorkerParts, leaseSeconds, NotOurs } from './import-run.ts';
 
 const lookMs = 2_000;
-/** Unfinished imports, and finished ones with their reports. A link that was imported stays. */
+/** Retention of unfinished imports, and of finished ones with their reports. Imported links stay. */
 const unfinishedDays = 7;
 const finishedDays = 90;
 const expiredMax = 5;
-/** While Branch gives no answers: the pause between attempts, and the time after which the dry run fails. */
+/** While Branch does not answer: the pause between attempts, and the time after which the dry run fails. */
 const silenceSeconds = 30;
 const silenceMsMax = HOUR_MS;
 
-const ownFault = 'The file could not be read because of a fault of this service; its log says more.';
+const ownFault = 'The file could not be read because of an internal error; see the service’s log.';
 
-/** What waits for Branch does not hold what does not. */
+/** Imports that wait for Branch do not delay others. */
 const lanes = ['asking', 'other'] as const;
 type Lane = (typeof lanes)[number];
 
@@ -36,11 +36,11 @@ interface Wanted {
   readonly worker: string;
   /** Null: any. */
   readonly id: string | null;
-  /** Whether its dry run asks Branch; null: whatever it is. */
+  /** Whether its dry run reads from Branch; null: either. */
   readonly asks: boolean | null;
 }
 
-/** Of a dry run that asks Branch, about ten seconds: then the next one has its turn. */
+/** Chunks of a Branch dry run, about ten seconds; then the next one gets a turn. */
 const chunksPerTurn = 5;
 
 const take = `
@@ -85,7 +85,7 @@ export class ImportWorker {
     await Promise.all(this.#running.values());
   }
 
-  /** Looks for work now, where it is not at work already. */
+  /** Looks for work now, unless it is already working. */
   wake(): void {
     if (this.#timer === undefined || this.#isStopped) return;
     for (const lane of lanes) {
@@ -97,20 +97,20 @@ export class ImportWorker {
     }
   }
 
-  /** Works until nothing is left to do. Never rejects. */
+  /** Works until there is nothing left to do. Never rejects. */
   async look(lane: Lane = 'other'): Promise<void> {
     const wanted = { worker: this.#workers[lane], id: null, asks: lane === 'asking' };
     try {
       while (!this.#isStopped && (await this.#workOn(wanted, () => this.#isStopped)));
       if (!this.#isStopped && lane === 'other') await this.#parts.db.execute(expire, [], 'expire_imports');
     } catch (err) {
-      this.#parts.log.warn({ err }, 'an import cannot go on at the moment; trying again');
+      this.#parts.log.warn({ err }, 'an import step failed; retrying');
     }
   }
 
   /**
-   * Works on one import, or on the one with this id, until its state changes.
-   * @param isStopped ends the work after a chunk; another process goes on when the lease ends.
+   * Works on any import, or on the one with this id, until its state changes.
+   * @param isStopped stops after the current chunk; another process continues when the lease ends.
    * @returns false if there is none.
    */
   work(id: string | null = null, isStopped = () => this.#isStopped): Promise<boolean> {
@@ -130,29 +130,29 @@ export class ImportWorker {
     } catch (error) {
       if (error instanceof NotOurs) return true;
       if (error instanceof BranchSilent && !this.#isStopped) return this.#endureSilence(run, worker, error);
-      // A dry run that fails for a fault of our own would fail again; other work is held until the lease ends.
+      // A dry run that fails with an internal error would fail again; other steps are retried when the lease ends.
       const problem = error instanceof CsvFault ? error.message.slice(0, 2_000).replaceAll('\0', '') : ownFault;
-      if (error instanceof CsvFault || (row.state === 'checking' && !isPassing(error)))
+      if (error instanceof CsvFault || (row.state === 'checking' && !isTemporary(error)))
         await run.chunk(async () => ({ state: 'failed', problem }));
-      else if (isPassing(error)) await db.execute(giveBack, [row.id, worker]).catch(() => undefined);
+      else if (isTemporary(error)) await db.execute(giveBack, [row.id, worker]).catch(() => undefined);
       if (!(error instanceof CsvFault || error instanceof BranchSilent)) throw error;
     }
     if (this.#isStopped || !isStopped()) await db.execute(giveBack, [row.id, worker]);
     return true;
   }
 
-  /** Leaves the import for a while, or ends its dry run if that lasts. */
+  /** Postpones the import, or fails its dry run if Branch has been silent for too long. */
   async #endureSilence(run: ImportRun, worker: string, { message }: BranchSilent): Promise<true> {
     const { id, updated_at } = run.row;
     if (run.nowMs - updated_at.getTime() < silenceMsMax) await this.#parts.db.execute(hold, [id, worker]);
     else {
-      const problem = `Branch has described no link for an hour: ${message}. Begin a new import later.`;
+      const problem = `Branch has returned no link for an hour: ${message}. Create a new import later.`;
       await run.chunk(async () => ({ state: 'failed', problem }));
     }
     return true;
   }
 }
 
-function isPassing(error: unknown): boolean {
+function isTemporary(error: unknown): boolean {
   return error instanceof PostgresUnavailable || error instanceof BranchSilent;
 }

@@ -33,7 +33,7 @@ export interface ImportOptions {
   readonly hosts: readonly string[];
   readonly columns: ColumnChoice;
   readonly upgrade_http: boolean;
-  /** The file lists links, and Branch's API says what they are. Absent in imports from before that existed. */
+  /** The file lists links, which are read from Branch's API. Absent in imports from older versions. */
   readonly reads_branch?: boolean;
 }
 
@@ -42,22 +42,24 @@ export function branchKeyContext(id: string): string {
   return `branch key of ${id}`;
 }
 
-/** Rows that Branch did not answer about in each of so many rounds, while it answered about others. */
+/** Rows that Branch left unanswered in several rounds, with the number of rounds, while it answered others. */
 export interface UnansweredRows {
   readonly rows: readonly number[];
   readonly rounds: number;
-  /** Nothing behind them was answered, so the next round asks about another link, which shows whether Branch answers. */
+  /**
+   * Nothing after them was answered, so the next round requests another link, which shows whether Branch is answering.
+   */
   readonly is_last?: boolean;
 }
 
-/** How far the rows of a list of Branch's links are answered. */
+/** How far the rows of a list of Branch links have been answered. */
 export interface BranchProgress {
   readonly unanswered?: UnansweredRows;
-  /** The URL of a link that Branch has answered about. */
+  /** The URL of a link that Branch has answered. */
   readonly answered?: string;
 }
 
-/** Of the dry run, in one transaction. Rows that Branch is asked about are read within seconds. */
+/** Rows of the dry run in one transaction. Rows that are read from Branch take seconds. */
 export function chunkRowsOf({ reads_branch }: ImportOptions): number {
   return reads_branch ? 50 : 500;
 }
@@ -126,7 +128,7 @@ export const columnsSchema = Type.Unsafe<ColumnChoice>({
   additionalProperties: { type: ['string', 'integer', 'null'], minimum: 1, maximum: 1_000, maxLength: 200 },
   maxProperties: 50,
   description:
-    'Columns by field, where the names of the file are others: its header, or its number from 1; null ignores it.',
+    'Maps fields to columns of the file whose headers are not recognized: the column’s header, or its number from 1; null ignores the field.',
 });
 export const importSchema = Type.Object(
   {
@@ -136,42 +138,42 @@ export const importSchema = Type.Object(
     hosts: Type.Array(Type.String()),
     columns: columnsSchema,
     upgrade_http: Type.Boolean(),
-    reads_branch: Type.Boolean({ description: 'Whether the links are read from Branch’s API, with `branch_key`.' }),
+    reads_branch: Type.Boolean({ description: 'Whether the links are read from Branch’s API with `branch_key`.' }),
     state: Type.Unsafe<ImportState>({ type: 'string', enum: [...importStates] }),
     problem: nullable(Type.String({ description: 'Why the file cannot be read, if the state is failed.' })),
     columns_ignored: Type.Array(Type.String(), {
       description:
-        'Headers of the file that nothing reads, once the dry run has begun. `columns` can name what they are.',
+        'Headers of the file that are not used; known once the dry run has started. Map them with `columns` if needed.',
     }),
     progress: Type.Object(
       {
         bytes: count('Size of the file.'),
         bytes_read: count('Bytes that the dry run has read.'),
         rows_read: count('Rows that the dry run has read.'),
-        rows_done: count('The last row that was imported, or taken back by undo.'),
+        rows_done: count('The last row that was imported or undone.'),
       },
       { title: 'ImportProgress' },
     ),
-    parts: count('Parts of the file that were uploaded.'),
+    parts: count('Uploaded parts of the file.'),
     rows: Type.Object(
       {
-        new: count('Rows that become links.'),
-        same: count('Rows whose link is here already, as it is in the file.'),
-        conflict: count('Rows whose code another link has, or that contradict an earlier row.'),
-        unsupported: count('Rows that cannot become links here.'),
+        new: count('Rows that will become links.'),
+        same: count('Rows whose link already exists, identical to the file.'),
+        conflict: count('Rows whose code belongs to a different link, or that contradict an earlier row.'),
+        unsupported: count('Rows that cannot be imported.'),
       },
       { title: 'ImportOutcomes' },
     ),
     results: Type.Object(
       {
         created: count('Links that were created.'),
-        taken: count('New rows whose code was taken between the dry run and the import.'),
+        taken: count('New rows whose code was taken after the dry run.'),
         removed: count('Links that undo removed.'),
-        kept: count('Links that undo kept, because they were changed since.'),
+        kept: count('Links that undo kept because they had been changed.'),
       },
       { title: 'ImportResults' },
     ),
-    created_by: Type.String({ description: 'A user or a server key.' }),
+    created_by: Type.String({ description: 'Id of a user or a server key.' }),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),
   },
@@ -222,7 +224,7 @@ export async function findImport(
     : forbidden('This import belongs to another organization.');
 }
 
-/** Locks an import, lets `change` do its part, and returns what the API answers. */
+/** Locks an import, runs `change`, and returns the API's response. */
 export async function changeImport(
   deps: ApiDeps,
   caller: UserCaller,

@@ -59,7 +59,7 @@ async function send(path: string, body: string | Uint8Array, member: Member): Pr
   return { status: reply.status, body: await reply.json(), headers: reply.headers };
 }
 
-/** Takes the step and does the work that it begins. */
+/** Takes the step and does the work that it starts. */
 async function step(id: string, name: 'check' | 'confirm' | 'undo') {
   const begun = await owner.call('POST', `/imports/${id}/${name}`, {});
   expect([begun.status, begun.body.error]).toEqual([200, undefined]);
@@ -71,7 +71,7 @@ const rowsOf = async (id: string, query = '') => (await owner.call('GET', `/impo
 const linksOf = async (app: App) =>
   (await api.db.query<{ n: number }>('SELECT count(*) AS n FROM links WHERE app_id = $1', [app.id]))[0]?.n;
 
-/** For files whose columns have names of their own. */
+/** For files with custom column names. */
 const ownColumns = { columns: { destination: 'Where to', created_at: 'Made', clicks: 4 } };
 
 async function importAll(source: ImportSource, count: number): Promise<void> {
@@ -89,7 +89,7 @@ async function importAll(source: ImportSource, count: number): Promise<void> {
   const found = (await owner.call('GET', `/links?app_id=${app.id}&limit=100`)).body;
   expect(found.pagination.total).toBe(count);
   const link = links.at(-1) as ExportedLink;
-  // Lists are in the order of creation, and each link was created when it was created there.
+  // Lists are in the order of creation, and links keep their original creation times.
   expect(found.data[0]).toMatchObject({
     short_code: link.code,
     url: `https://${app.host}/${link.code.split('/').map(encodeURIComponent).join('/')}`,
@@ -97,7 +97,7 @@ async function importAll(source: ImportSource, count: number): Promise<void> {
     source: 'import',
     clicks_before: source === 'firebase' ? null : link.clicks,
   });
-  // A second import of the same file finds every link as it is.
+  // A second import of the same file finds every link unchanged.
   const again = await uploaded(app, source, exportFile(source, app.host, links), more);
   expect(await step(again, 'check')).toMatchObject({ rows: { new: 0, same: count, conflict: 0, unsupported: 0 } });
   expect(await step(again, 'confirm')).toMatchObject({ state: 'imported', results: { created: 0 } });
@@ -109,8 +109,9 @@ async function importAll(source: ImportSource, count: number): Promise<void> {
   expect(await linksOf(app)).toBe(0);
 }
 
-test.each(importSources)('a file of %s is imported once, found as it is the second time, and taken back', (source) =>
-  importAll(source, 40),
+test.each(importSources)(
+  'a file of %s is imported once, finds its links unchanged the second time, and can be undone',
+  (source) => importAll(source, 40),
 );
 
 test.each(importSources)(
@@ -119,7 +120,7 @@ test.each(importSources)(
   (source) => importAll(source, 1_000),
 );
 
-test('a maximum of clicks is imported as what is left of it, and a link without clicks left has expired', async () => {
+test('a click limit is imported with its remaining clicks, and a link without remaining clicks has expired', async () => {
   const app = await newApp();
   const text = [
     'code,destination,created_at,clicks,max_clicks,expired_url',
@@ -198,7 +199,7 @@ test('a dry run reports every row with its line, field and reason, page by page'
   expect((await rowsOf(id, 'outcome=conflict')).map(({ line }: { line: number }) => line)).toEqual([7, 8, 9]);
 });
 
-test('a file may be cut anywhere, and a part may be sent again', async () => {
+test('a file may be split anywhere, and a part may be sent again', async () => {
   const app = await newApp();
   const text = exportFile(
     'shlink',
@@ -207,7 +208,7 @@ test('a file may be cut anywhere, and a part may be sent again', async () => {
   );
   const bytes = Buffer.from(text);
   const id = await uploaded(app, 'shlink', []);
-  // In the middle of a byte order mark, of characters, and of quoted fields.
+  // Splits in the middle of a byte order mark, of characters, and of quoted fields.
   const cuts = [0, 1, 2, 60, 61, ...Array.from({ length: 40 }, (_, n) => 200 + n * 97)].filter(
     (at) => at < bytes.length,
   );
@@ -219,7 +220,7 @@ test('a file may be cut anywhere, and a part may be sent again', async () => {
   });
 });
 
-/** Another process, which ends after a number of chunks without a word. */
+/** Another process that dies after a number of chunks. */
 async function workThenDie(id: string, chunks: number): Promise<void> {
   const { db } = api;
   const parts = { db, tenancy: new Tenancy(db), clock: systemClock, log: { warn: () => undefined } };
@@ -229,7 +230,7 @@ async function workThenDie(id: string, chunks: number): Promise<void> {
   await db.execute(`UPDATE imports SET worker_until = now() - interval '1 second' WHERE id = $1`, [id]);
 }
 
-test('a process that ends at any chunk of any step leaves nothing out and does nothing twice', async () => {
+test('a process that dies at any chunk of any step skips nothing and repeats nothing', async () => {
   const app = await newApp();
   const count = 1_700;
   const links = Array.from({ length: count }, (_, n) => exportedLink(n + 1));
@@ -260,7 +261,7 @@ test('a process that ends at any chunk of any step leaves nothing out and does n
   }
 });
 
-test('two processes never work on one import, and one that lost it writes nothing more', async () => {
+test('two processes never work on one import, and a process that lost its lease writes nothing more', async () => {
   const app = await newApp();
   const links = Array.from({ length: 1_200 }, (_, n) => exportedLink(n + 1));
   const id = await uploaded(app, 'dub', exportFile('dub', app.host, links));
@@ -270,7 +271,7 @@ test('two processes never work on one import, and one that lost it writes nothin
   const [first, second] = [0, 1].map(() => new ImportWorker({ ...parts, deliverChanges: async () => true }));
   let isTaken = false;
   await first?.work(id, () => {
-    // Between two of its chunks, its lease ends and another process finishes the import.
+    // Between two chunks, its lease ends and another process finishes the import.
     if (!isTaken) {
       isTaken = true;
       stolen = db
@@ -288,7 +289,7 @@ test('two processes never work on one import, and one that lost it writes nothin
 });
 let stolen: Promise<unknown> | undefined;
 
-test('undo removes what the import created if it is unchanged, and its codes can be imported again', async () => {
+test('undo removes unchanged links that the import created, and their codes can be imported again', async () => {
   const app = await newApp();
   const text =
     'code,other codes,destination\na,a2|a3,https://e.example/1\nb,,https://e.example/2\nc,,https://e.example/3\n';
@@ -333,7 +334,7 @@ test('a code that is taken between the dry run and the import is not imported, a
   ]);
 });
 
-test('imported totals are shown with the link and in no figure', async () => {
+test('imported totals are shown with the link and are not part of any figure', async () => {
   const app = await newApp();
   const id = await uploaded(app, 'csv', 'code,destination,clicks\nabc,https://e.example/1,"12,345"\n');
   await step(id, 'check');
@@ -354,7 +355,7 @@ test.each([
   expect([state, found]).toEqual(['failed', expect.stringContaining(problem)]);
 });
 
-test('steps happen in their order, and repeating one changes nothing', async () => {
+test('steps must be taken in order, and repeating one changes nothing', async () => {
   const app = await newApp();
   const id = await uploaded(app, 'csv', []);
   const call = (name: string) => owner.call('POST', `/imports/${id}/${name}`, {});
@@ -379,7 +380,7 @@ test('steps happen in their order, and repeating one changes nothing', async () 
   expect((await owner.call('GET', `/imports/${id}`)).status).toBe(404);
 });
 
-test('no import is visible or usable from outside of its organization, and viewers only read', async () => {
+test('imports are invisible outside their organization, and viewers can only read them', async () => {
   const app = await newApp();
   const id = await uploaded(app, 'csv', 'code,destination\na,https://e.example/\n');
   const viewer = await api.member('viewer', owner.organization_id);
@@ -407,7 +408,7 @@ test('no import is visible or usable from outside of its organization, and viewe
   expect((await viewer.call('GET', `/imports?app_id=${app.id}`)).body.data).toHaveLength(1);
 });
 
-test('an organization has ten unfinished imports at most, also if many are created at once', async () => {
+test('an organization has at most ten unfinished imports, even if many are created concurrently', async () => {
   const member = await api.member();
   const { body: app } = await member.call('POST', '/apps', { name: 'Many imports' });
   const made = await Promise.all(
@@ -420,10 +421,10 @@ test('an organization has ten unfinished imports at most, also if many are creat
   });
 });
 
-test('a row that a fault of ours keeps from being read is reported, and the dry run goes on', async () => {
+test('a row that fails because of an internal error is reported, and the dry run continues', async () => {
   const app = await newApp();
   const id = await uploaded(app, 'csv', 'code,destination\na,https://e.example/1\nb,https://e.example/2\n');
-  // No row can be read with such options, whatever is in it.
+  // With these options, every row fails to be read.
   await api.db.execute(`UPDATE imports SET options = options || '{"hosts": null}' WHERE id = $1`, [id]);
   await owner.call('POST', `/imports/${id}/check`, {});
   const { db } = api;
@@ -432,7 +433,7 @@ test('a row that a fault of ours keeps from being read is reported, and the dry 
   const parts = { db, tenancy: new Tenancy(db), clock: systemClock, log: log as never };
   await new ImportWorker({ ...parts, deliverChanges: async () => true }).work(id);
   const sql = 'SELECT number, outcome, field, reason, message FROM import_rows WHERE import_id = $1 ORDER BY number';
-  const message = 'could not be read because of a fault of this service; its log says more';
+  const message = 'could not be read because of an internal error; see the service’s log';
   const fault = { outcome: 'unsupported', field: 'row', reason: 'not_read', message };
   expect(await db.query(sql, [id])).toEqual([1, 2].map((number) => ({ number, ...fault })));
   expect(await db.query('SELECT state FROM imports WHERE id = $1', [id])).toEqual([{ state: 'checked' }]);
@@ -461,7 +462,7 @@ test('unfinished imports are deleted after a week, and finished ones after 90 da
   expect(await linksOf(app)).toBe(2);
 });
 
-test('a file of 100,000 links is imported, found as it is, and taken back in minutes, by processes that end in the middle and before autovacuum comes by', {
+test('a file of 100,000 links is imported, found unchanged, and undone within minutes, by processes that die midway and before autovacuum runs', {
   timeout: 900_000,
   tags: ['slow'],
 }, async () => {

@@ -22,12 +22,12 @@ function optionsFor(source: ImportSource, header: readonly string[], columns: Co
   return { source, layout, app, hosts: [], upgradesHttp: false, nowMs: Date.UTC(2026, 0, 1) };
 }
 
-/** A row of a plain file with these columns. */
+/** A row of a plain CSV file with these columns. */
 function read(row: Readonly<Record<string, string>>, more: Partial<ReadOptions> = {}) {
   return readRow(Object.values(row), { ...optionsFor('csv', Object.keys(row)), ...more });
 }
 
-test.each(importSources)('a row of %s keeps its code, destination, date, total and state', (source) => {
+test.each(importSources)('a row of %s keeps its code, destination, date, click total and state', (source) => {
   const exported = exportedLink(70);
   const { header, row } = exportFormats[source];
   const cells = row(exported, host).map(String);
@@ -62,13 +62,13 @@ test('a Firebase link goes to the stores of its app, and keeps every parameter',
     },
   });
   expect(Object.keys((link as { fields: object }).fields)).not.toContain('ios_url');
-  // The same file without its header.
+  // The same file without a header.
   expect(
     readRow(row(exportedLink(1), host).map(String), optionsFor('firebase', row(exportedLink(1), host).map(String))),
   ).toEqual(link);
 });
 
-test('a Firebase link without an app opens its deep link, and its own fallbacks where it has them', () => {
+test('a Firebase link without an app opens its deep link, or its own fallbacks', () => {
   const header = ['Short link', 'link', 'apn', 'afl', 'ibi', 'ifl'];
   const of = (...cells: string[]) =>
     readRow([`https://${host}/a`, 'https://e.example/x', ...cells], optionsFor('firebase', header));
@@ -82,7 +82,7 @@ test('a Firebase link without an app opens its deep link, and its own fallbacks 
   expect(of('', '', 'com.other', '')).toMatchObject({ field: 'ibi', reason: 'other_app' });
 });
 
-test('what else a Branch link has reaches the app, and a Bitly link has all its codes', () => {
+test('other fields of a Branch link are passed to the app, and a Bitly link keeps all its codes', () => {
   const branch = exportFormats.branch;
   const link = readRow(branch.row(exportedLink(2), host).map(String), optionsFor('branch', branch.header));
   expect(link).toMatchObject({ fields: { path: 'products/6', campaign: 'spring', data: { product_id: '6' } } });
@@ -168,7 +168,7 @@ test.each([
   },
 );
 
-test('an import can take over codes of other hosts, fold their case, and write https', () => {
+test('an import can take over codes of other hosts, fold their case, and change http to https', () => {
   const row = { short_url: 'http://old.example/Été/A?x#y', destination: 'http://e.example/' };
   expect(read(row, { hosts: ['old.example'], upgradesHttp: true, app: { ...app, ignores_case: true } })).toMatchObject({
     codes: ['Été/a'],
@@ -227,7 +227,7 @@ test.each([
   expect(read({ code: 'abc', destination: 'https://example.com/', [field]: text })).toMatchObject({ field });
 });
 
-test('a list that is nested too deep is no reason to stop', () => {
+test('a list that is nested too deeply does not abort the import', () => {
   const text = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
   expect(read({ code: 'abc', destination: 'https://example.com/', tags: text })).toMatchObject({ field: 'tags[0]' });
 });

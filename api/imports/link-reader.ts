@@ -1,4 +1,4 @@
-/** Reads one row of a file as a link of the app, or says which field prevents it. Pure: what stands in stores is not looked at. */
+/** Reads one row of a file as a link of the app, or says which field is invalid. Pure: it does not access any store. */
 import { domainToASCII } from 'node:url';
 import { UTM_FIELDS } from '#common/campaign-fields.ts';
 import { storageFaults } from '#common/http/json.ts';
@@ -41,7 +41,7 @@ export function branchUrl(cells: readonly string[], options: ReadOptions): URL |
     : fault('short_url', 'bad_code', 'is not the URL of a link');
 }
 
-/** A row whose link Branch has described. What it does not say is as in the file. */
+/** A row whose link was read from Branch. Fields that Branch does not return are taken from the file. */
 export function readBranchRow(
   cells: readonly string[],
   { fields, data }: BranchLink,
@@ -83,12 +83,12 @@ function readLink(cell: CellOf, givenBy: () => Fields | RowFault, options: ReadO
   if (left !== null && typeof left === 'object') return left;
   const body = { ...present(sharedFields(cell)), ...present(given), ...present(endOf(dated, left)) };
   const [unstorable] = storageFaults(body);
-  // Without the names of keys, which may be long.
+  // Omits the names of keys, which may be long.
   if (unstorable) return fault(/^\w*/.exec(unstorable.field)?.[0] || 'row', 'invalid', unstorable.message);
   const refused = checkLink(body, newLinkFaults(body));
   const [first] = refused?.errors ?? [];
   if (first) return fault(first.field, 'invalid', first.message);
-  // What the check above let pass.
+  // Fields that passed the check above.
   const { path = '/', ...fields } = withDestination(body as NewLink);
   return {
     codes: codes.codes,
@@ -99,8 +99,8 @@ function readLink(cell: CellOf, givenBy: () => Fields | RowFault, options: ReadO
 }
 
 /**
- * When the link ends. A maximum here is at least one, so one that is used up becomes a link that has expired, which is answered in the same
- * way: at its creation, so that reading the file again gives the same link.
+ * When the link expires. max_clicks is at least one, so a link without remaining clicks becomes an expired link, which
+ * gets the same response. The expiry is its creation time, so that reading the file again gives the same link.
  */
 function endOf({ created_at, expires_at }: Dates, left: number | null): Fields {
   if (left !== 0) return { expires_at, max_clicks: left };
@@ -119,7 +119,7 @@ function codesOf(cell: CellOf, { app, hosts }: ReadOptions): { readonly codes: s
     const [host, path] = field === 'code' ? [cell('host'), text] : partsOfUrl(text, field, cell('host'));
     const name = hostOf(host) ?? domainToASCII(host);
     if (host !== '' && !known.has(name)) {
-      // Another host of the same link does not prevent it.
+      // Other codes of the same link may be on other hosts.
       if (field === 'other_codes') continue;
       return fault(field === 'code' ? 'host' : field, 'other_host', `is on ${name || host}, not on ${app.host}`);
     }
@@ -132,14 +132,14 @@ function codesOf(cell: CellOf, { app, hosts }: ReadOptions): { readonly codes: s
   return { codes: [...new Set(codes)] };
 }
 
-/** Host and path of a short URL, which services also write without its scheme. A bare word is a code. */
+/** Host and path of a short URL, which some services write without a scheme. A bare word is a code. */
 function partsOfUrl(text: string, field: string, host: string): [host: string, path: string] {
   if (field === 'other_codes' && !/[./]/.test(text)) return [host, text];
   const [, name = '', path = ''] = /^(?:https?:)?(?:\/\/)?([^/?#]*)([^?#]*)/i.exec(text) ?? [];
   return [name.replace(/:\d+$/, ''), path];
 }
 
-/** What the link does there and cannot do here: without it, it would lead where it should not. */
+/** Features of the link that are not supported here. Without them, it would lead to the wrong destination. */
 function unsupportedFeature(cell: CellOf, nowMs: number): RowFault | null {
   if (cell('password') !== '' && isYes(cell('password')) !== false)
     return fault('password', 'password', 'links with a password cannot be imported');
@@ -147,7 +147,7 @@ function unsupportedFeature(cell: CellOf, nowMs: number): RowFault | null {
     return fault(
       'targeting',
       'targeting',
-      'links that lead some visitors elsewhere cannot be imported: create them with rules',
+      'links with conditional destinations cannot be imported: create them with rules',
     );
   const starts = timeOf(cell('starts_at'));
   if (starts !== null && starts > nowMs) return fault('starts_at', 'not_yet', 'the link is not active yet');
@@ -164,7 +164,7 @@ function datesOf(cell: CellOf, nowMs: number): Dates | RowFault {
   for (const field of ['created_at', 'expires_at'] as const) {
     if (cell(field) === '') continue;
     const ms = timeOf(cell(field));
-    if (ms === null) return fault(field, 'bad_time', 'is not a time that can be read without doubt: use ISO 8601');
+    if (ms === null) return fault(field, 'bad_time', 'is an ambiguous time: use ISO 8601');
     if (field === 'created_at' && ms > nowMs) return fault(field, 'bad_time', 'is in the future');
     times[field] = new Date(ms).toISOString();
   }
@@ -196,7 +196,7 @@ function plainLink(cell: CellOf, cells: readonly string[], { source, layout }: R
     ios_url: cell('ios_url'),
     android_url: cell('android_url'),
   };
-  // Branch hands whatever else a link has to the app.
+  // Branch passes all other fields of a link to the app.
   if (source !== 'branch') return link;
   const data = Object.entries(layout.others).map(([at, name]) => [name, cells[Number(at)]?.trim() ?? '']);
   const kept = data.filter(([, text]) => text !== '');

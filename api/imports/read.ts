@@ -77,7 +77,7 @@ export const deleteImport = route({
   tag: 'Imports',
   summary: 'Delete an import and its report',
   description:
-    'Links that it created stay, and can no longer be taken back with it. Refused while it is being worked on.',
+    'Links that it created stay, and the import can no longer be undone. Not possible while the import is running.',
   params: importParams,
   answers: {
     200: {
@@ -93,7 +93,7 @@ export const deleteImport = route({
       const denied = refuseWrite(caller, row.organization_id);
       if (denied) return denied;
       if (workingStates.includes(row.state))
-        return invalid('import_id', `is an import whose state is ${row.state}: wait until that has ended`);
+        return invalid('import_id', `is an import whose state is ${row.state}: wait until it has finished`);
       await tenant.query('DELETE FROM imports WHERE organization_id = ANY ($1) AND id = $2', [row.id]);
       return { status: 200, body: { id: row.id, deleted: true } };
     }),

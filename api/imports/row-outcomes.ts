@@ -1,4 +1,4 @@
-/** What importing a row would do, compared with the app's links and with earlier rows of the file. */
+/** Determines what importing a row would do, by comparing it with the app's links and with earlier rows of the file. */
 import { isDeepStrictEqual } from 'node:util';
 import { linkWithCode } from '#common/links/link.ts';
 import { linkFieldNames, storedValue } from '#common/links/link-fields.ts';
@@ -49,7 +49,7 @@ interface Earlier {
 interface Known {
   readonly byCode: ReadonlyMap<string, Holder>;
   readonly byExternalId: ReadonlyMap<string, string>;
-  /** Grows with the rows of this chunk. */
+  /** Extended with the rows of this chunk. */
   readonly earlier: Map<string, Earlier>;
 }
 
@@ -83,7 +83,7 @@ function decided({ number, line, link }: ReadRow, known: Known): DecidedRow {
     return {
       ...base,
       outcome: isSame ? 'same' : 'conflict',
-      ...fault('code', 'repeated', `line ${earlier.line} has the code already`),
+      ...fault('code', 'repeated', `line ${earlier.line} already has this code`),
     };
   }
   const holder = known.byCode.get(code);
@@ -93,23 +93,28 @@ function decided({ number, line, link }: ReadRow, known: Known): DecidedRow {
   if (other) return { ...base, outcome: 'conflict', link_id: other.id, ...takenCode(other) };
   const external = known.byExternalId.get(link.fields.external_id ?? '');
   if (external !== undefined)
-    return { ...base, outcome: 'conflict', link_id: external, ...fault('external_id', 'taken', 'another link has it') };
+    return {
+      ...base,
+      outcome: 'conflict',
+      link_id: external,
+      ...fault('external_id', 'taken', 'another link already has it'),
+    };
   for (const one of link.codes) known.earlier.set(one, { line, codes: link.codes, link });
   return { ...base, outcome: 'new', link };
 }
 
-/** As it reads back from jsonb. */
+/** As it is read back from jsonb. */
 function plain(link: ImportedLink): unknown {
   return JSON.parse(JSON.stringify(link));
 }
 
 function takenCode({ code, is_deleted }: Holder): RowFault {
   return is_deleted
-    ? fault('code', 'deleted', `${code} belongs to a deleted link, and codes are not used again`)
-    : fault('code', 'taken', `another link has ${code}`);
+    ? fault('code', 'deleted', `${code} belonged to a deleted link, and codes are not reused`)
+    : fault('code', 'taken', `another link already has ${code}`);
 }
 
-/** The row is the same link if all that the file says of it is as it is here. Its counts and dates may differ. */
+/** The row is the same link if all fields in the file equal those of the existing link. Counts and dates may differ. */
 function comparison(
   link: ImportedLink,
   holder: Holder,
@@ -118,14 +123,18 @@ function comparison(
   const link_id = holder.id;
   if (holder.is_deleted) return { outcome: 'conflict', link_id, ...takenCode(holder) };
   if (others.length < link.codes.length || others.some(({ id }) => id !== holder.id))
-    return { outcome: 'conflict', link_id, ...fault('other_codes', 'differs', 'the link has other codes here') };
+    return {
+      outcome: 'conflict',
+      link_id,
+      ...fault('other_codes', 'differs', 'the existing link has different other codes'),
+    };
   const given: Partial<Record<string, unknown>> = link.fields;
   const differing = linkFieldNames.find(
     (name) =>
       given[name] !== undefined && !isDeepStrictEqual(written(holder[name]), written(readBack(name, given[name]))),
   );
   if (differing !== undefined) {
-    const message = 'the link with this code has another value';
+    const message = 'the existing link with this code has a different value';
     return { outcome: 'conflict', link_id, ...fault(differing, 'differs', message) };
   }
   return { outcome: 'same', link_id };
@@ -135,7 +144,7 @@ function readBack(field: (typeof linkFieldNames)[number], value: unknown): unkno
   return field === 'data' ? (value ?? {}) : storedValue(field, value);
 }
 
-/** Times as text, and everything as JSON keeps it. */
+/** Times as text, and everything else as JSON stores it. */
 function written(value: unknown): unknown {
   return value === undefined ? null : JSON.parse(JSON.stringify(value));
 }

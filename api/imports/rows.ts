@@ -35,14 +35,14 @@ export const listImportRows = route({
   scope: 'import',
   limit: 'general',
   tag: 'Imports',
-  summary: 'The report of an import, row by row',
+  summary: 'List the rows of an import with their outcome',
   description: 'In the order of the file.',
   params: importParams,
   query: Type.Object(
     {
       outcome: Type.Optional(Type.Unsafe<ImportOutcome>({ type: 'string', enum: [...importOutcomes] })),
       result: Type.Optional(
-        Type.Unsafe<Result>({ type: 'string', enum: [...results], description: 'What became of a new row.' }),
+        Type.Unsafe<Result>({ type: 'string', enum: [...results], description: 'What happened to a new row.' }),
       ),
       cursor: Type.Optional(Type.String({ maxLength: 20, description: 'The next_cursor of the previous page.' })),
       limit: Type.Optional(
@@ -59,15 +59,15 @@ export const listImportRows = route({
           data: Type.Array(
             Type.Object(
               {
-                number: Type.Integer({ description: 'Of the row, from 1, without the header.' }),
+                number: Type.Integer({ description: 'Number of the row, from 1, not counting the header.' }),
                 line: Type.Integer({ description: 'Line of the file on which the row ends.' }),
                 outcome: Type.Unsafe<ImportOutcome>({ type: 'string', enum: [...importOutcomes] }),
                 codes: Type.Array(Type.String()),
-                field: nullable(Type.String({ description: 'The field that prevents the row.' })),
+                field: nullable(Type.String({ description: 'The field that caused the problem.' })),
                 reason: Type.Unsafe<RowReason | null>({ type: ['string', 'null'], enum: [...rowReasons, null] }),
                 message: nullable(Type.String()),
                 link_id: nullable(
-                  Type.String({ description: 'The link that was created, or that has the code already.' }),
+                  Type.String({ description: 'The link that was created, or that already has the code.' }),
                 ),
                 result: Type.Unsafe<Result | null>({ type: ['string', 'null'], enum: [...results, null] }),
               },

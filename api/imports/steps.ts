@@ -1,4 +1,4 @@
-/** The steps of an import that its owner decides. Each begins work that import-worker.ts does. */
+/** The steps of an import that its owner triggers. Each starts work that import-worker.ts does. */
 import { route } from '#api/route.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
@@ -17,7 +17,7 @@ interface Step {
   readonly operationId: string;
   readonly from: ImportState;
   readonly to: ImportState;
-  /** The state in which the step was already taken, and repeating it changes nothing. */
+  /** The state after the step was taken, in which repeating it changes nothing. */
   readonly done: ImportState;
   readonly summary: string;
   readonly description: string;
@@ -81,9 +81,9 @@ export const checkImportRoute = stepRoute({
   from: 'uploading',
   to: 'checking',
   done: 'checked',
-  summary: 'Read the file (dry run)',
+  summary: 'Check the file (dry run)',
   description:
-    'Reads the uploaded file and reports for each row what importing it would do. Creates no links. Poll GET /imports/{import_id} until the state is checked, or failed with a problem.',
+    'Reads the uploaded file and reports what importing each row would do. Creates no links. Poll GET /imports/{import_id} until the state is checked, or failed with a problem.',
   refuse: refuseGaps,
 });
 
@@ -95,7 +95,7 @@ export const confirmImport = stepRoute({
   done: 'imported',
   summary: 'Import the new rows',
   description:
-    'Creates the links of all rows whose outcome is new. It goes on if the service is restarted. Poll GET /imports/{import_id} until the state is imported.',
+    'Creates the links of all rows whose outcome is new. Continues after a restart of the service. Poll GET /imports/{import_id} until the state is imported.',
 });
 
 export const undoImport = stepRoute({
@@ -104,7 +104,7 @@ export const undoImport = stepRoute({
   from: 'imported',
   to: 'undoing',
   done: 'undone',
-  summary: 'Take an import back',
+  summary: 'Undo an import',
   description:
-    'Removes the links that the import created and that were not changed since; the others stay. Their codes can be imported again. Clicks that were counted stay in the statistics of the app. Possible for 90 days.',
+    'Removes the links that the import created, except links that were changed since. Codes of removed links can be imported again. Their clicks stay in the app’s statistics. Possible for 90 days.',
 });

@@ -34,7 +34,7 @@ export const uploadImportPart = route({
   limit: 'general',
   tag: 'Imports',
   summary: 'Upload a part of the file',
-  description: `The file as UTF-8, whole or cut anywhere into parts of at most ${IMPORT_PART_BYTES_MAX} bytes, numbered from 1; ${IMPORT_BYTES_MAX} bytes together. A part that is sent again replaces the first one, so an upload that was interrupted can go on.`,
+  description: `The file as UTF-8, whole or cut anywhere into parts of at most ${IMPORT_PART_BYTES_MAX} bytes, numbered from 1; at most ${IMPORT_BYTES_MAX} bytes in total. Sending a part again replaces it, so an interrupted upload can be resumed.`,
   params: Type.Object({
     ...importParams.properties,
     number: Type.String({ pattern: '^[1-9][0-9]{0,3}$', examples: ['1'] }),

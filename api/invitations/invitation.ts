@@ -32,7 +32,7 @@ export const invitationFields = {
     type: 'string',
     enum: ['none', 'limited', 'waiting', 'sent', 'failed'],
     description:
-      'What became of the mail with the link. `none`: the installation sends no mail. `limited`: too many mails were sent to this address or for this organization, so send the link yourself. `failed`: the mail server refused the address, or every attempt failed.',
+      'Delivery of the mail with the link. `none`: the installation sends no mail. `limited`: too many mails were sent to this address or for this organization, so send the link yourself. `failed`: the mail server rejected the address, or every attempt failed.',
   }),
 };
 

@@ -1,10 +1,10 @@
-/** Invitations by owners: made, listed, withdrawn. They are accepted at api/auth/invitations.ts. */
+/** Owners create, list and withdraw invitations. They are accepted in api/auth/invitations.ts. */
 import { Type } from 'typebox';
 import { chooseOrganization, managedOrganizations, ownerOf, refuseManaging } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
+import { addMail, type MailParts } from '#api/mail-outbox.ts';
 import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
-import { type MailParts, oweMail } from '#api/owed-mail.ts';
 import { newInvitationToken } from '#api/people.ts';
 import { route } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
@@ -20,9 +20,9 @@ import {
   invitationFields,
 } from './invitation.ts';
 
-/** Open invitations of one organization. */
+/** Maximum open invitations of one organization. */
 const INVITATIONS_MAX = 100;
-/** Expired rows that one invitation deletes: more than it adds. */
+/** Expired rows that one new invitation deletes; more than it adds, so that the table stays bounded. */
 const PURGED_MAX = 20;
 const shared = { caller: 'user', scope: null, limit: 'general', tag: 'Members' } as const;
 
@@ -44,7 +44,7 @@ const createInvitation = route({
   operationId: 'createInvitation',
   summary: 'Invite a person',
   description:
-    'The person gets a mail with the link if the installation sends mail (`mail` is `waiting`). The answer has the link too, once, so that you can send it yourself. It works once, for 7 days, as long as you are an owner. A new invitation of the same address replaces the earlier one. Only owners can invite.',
+    'If the installation sends mail (`mail` is `waiting`), the link is mailed to the invited address. The answer also contains the link, so that you can send it yourself; it is shown only once. The link works once, for 7 days, as long as you are an owner. A new invitation to the same address replaces the earlier one. Only owners can invite.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -56,7 +56,7 @@ const createInvitation = route({
         Type.Unsafe<MailLanguage>({
           type: 'string',
           enum: [...mailLanguages],
-          description: 'Of the mail; `en` by default.',
+          description: 'Language of the mail; default en.',
         }),
       ),
     },
@@ -97,13 +97,13 @@ const createInvitation = route({
     const nowMs = clock();
     const times = [new Date(nowMs), new Date(nowMs + INVITATION_MS)];
     const values = [newId('inv', nowMs), organizationId, email, body.role, hash, caller.user_id, ...times];
-    // In two statements, because one statement would not see its own deletion of those that this one replaces or that have expired.
+    // Two statements, because a single statement would not see its own deletion of replaced and expired invitations.
     const row = await db.transaction(async (queries) => {
       await queries.execute(replacement, [organizationId, email, new Date(nowMs)]);
       const [made] = await queries.query<InvitationRow>(insertion, values);
       if (!made || !mail.isConfigured) return made;
-      const isOwed = await oweInvitation(queries, mail, made, { url, language: body.language ?? 'en' });
-      return { ...made, mail: isOwed ? ('waiting' as const) : ('limited' as const) };
+      const isAdded = await addInvitationMail(queries, mail, made, { url, language: body.language ?? 'en' });
+      return { ...made, mail: isAdded ? ('waiting' as const) : ('limited' as const) };
     });
     if (!row) return invalid('body', `the organization has ${INVITATIONS_MAX} open invitations: withdraw one first`);
     mail.wake();
@@ -115,8 +115,8 @@ const createInvitation = route({
 const namesOf =
   'SELECT o.name AS organization, u.email AS inviter FROM organizations o, users u WHERE o.id = $1 AND u.id = $2';
 
-/** False if a limit of mails is reached. */
-async function oweInvitation(
+/** False if a mail limit is reached. */
+async function addInvitationMail(
   queries: Queries,
   { encryption }: MailParts,
   { id, organization_id, email, role, invited_by, expires_at }: InvitationRow,
@@ -125,8 +125,8 @@ async function oweInvitation(
   const names = await queries.query<{ organization: string; inviter: string }>(namesOf, [organization_id, invited_by]);
   const [{ organization, inviter } = { organization: '', inviter: '' }] = names;
   const content = { kind: 'invitation', ...link, organization, inviter, role } as const;
-  const owed = { recipient: email, senderId: organization_id, subjectId: id, content, expiresAt: expires_at };
-  return oweMail(queries, encryption, owed);
+  const outgoing = { recipient: email, senderId: organization_id, subjectId: id, content, expiresAt: expires_at };
+  return addMail(queries, encryption, outgoing);
 }
 
 const from = 'FROM invitations WHERE organization_id = ANY ($1) AND expires_at > $2';
@@ -137,7 +137,8 @@ const listInvitations = route({
   path: '/invitations',
   operationId: 'listInvitations',
   summary: 'List open invitations',
-  description: 'Those that were neither accepted nor withdrawn and have not expired, newest first. Only for owners.',
+  description:
+    'Invitations that were neither accepted nor withdrawn and have not expired, newest first. Only for owners.',
   query: Type.Object({ ...pageQuery, organization_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
   answers: {
     200: {

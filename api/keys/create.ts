@@ -34,13 +34,18 @@ export const createKey = route({
   tag: 'Server keys',
   summary: 'Create a server key',
   description:
-    'For programs: send it as Authorization: Bearer. It belongs to the organization and stays valid until it expires or an owner deletes it. Only owners can create keys.',
+    'For programs; send the key as Authorization: Bearer. A key belongs to the organization and stays valid until it expires or an owner deletes it. Only owners can create keys.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
         Type.String({ description: 'Optional for a user who belongs to exactly one organization.' }),
       ),
-      name: Type.String({ minLength: 1, maxLength: 100, format: 'visible', description: 'What uses the key.' }),
+      name: Type.String({
+        minLength: 1,
+        maxLength: 100,
+        format: 'visible',
+        description: 'A name that says what uses the key.',
+      }),
       scopes: scopesSchema,
       app_ids: Type.Optional(
         nullable(
@@ -48,7 +53,7 @@ export const createKey = route({
             minItems: 1,
             maxItems: APPS_MAX,
             uniqueItems: true,
-            description: 'The only apps, with their links and statistics, that the key may use. Default: all of them.',
+            description: 'Limits the key to these apps, their links and their statistics. Default: all apps.',
           }),
         ),
       ),
@@ -117,7 +122,7 @@ function insert(
       new Date(nowMs),
       typeof expires_at === 'string' ? new Date(expires_at) : null,
     ]);
-    return row ?? invalid('body', `the organization has ${KEYS_MAX} keys already: delete one first`);
+    return row ?? invalid('body', `the organization has ${KEYS_MAX} keys: delete one first`);
   });
 }
 

@@ -14,7 +14,7 @@ export const deleteKey = route({
   limit: 'general',
   tag: 'Server keys',
   summary: 'Delete a server key',
-  description: 'Once this call is answered, the key is rejected everywhere.',
+  description: 'When this call returns, the key is rejected everywhere.',
   params: keyParams,
   answers: {
     200: {

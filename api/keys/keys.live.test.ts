@@ -66,14 +66,16 @@ const without = (scope: KeyScope) =>
   keyScopes.filter((one) => one !== scope && one !== scope.replace(':read', ':write'));
 const userRoutes = apiRoutes.filter((route): route is Route<ApiDeps> => route.caller === 'user');
 async function newImport(): Promise<string> {
-  // Unfinished ones are limited.
+  // Unfinished imports are limited.
   await api.db.execute('DELETE FROM imports');
   return (await make('/imports', { app_id: app.id, source: 'csv' })).id;
 }
 
 const nameOf = ({ method, path }: Route<ApiDeps>) => `${method} ${path}`;
 
-/** A valid request for each endpoint that a key may call, on `app` and `link` or on new ones, and the status it gets. */
+/**
+ * A valid request for each endpoint that a key may call, on `app` and `link` or on new objects, and the status it gets.
+ */
 const requests: Readonly<Record<string, () => Promise<[path: string, status: number, body?: object]>>> = {
   'GET /links': async () => [`/links?app_id=${app.id}`, 200],
   'GET /links/lookup': async () => [`/links/lookup?app_id=${app.id}&external_id=known`, 200],
@@ -98,12 +100,12 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /links/{id}/qr': async () => [`/links/${link.id}/qr`, 200],
   'GET /links/{id}/stats': async () => [`/links/${link.id}/stats`, 200],
   'POST /links/{id}/explain': async () => [`/links/${link.id}/explain`, 200, { user_agent: 'curl/8' }],
-  // There is no log here; a caller without access does not get that far.
+  // There is no log here; a caller without access is rejected earlier.
   'GET /live': async () => [`/live?app_id=${app.id}&seconds=0`, 500],
   'GET /imports': async () => [`/imports?app_id=${app.id}`, 200],
   'POST /imports': async () => ['/imports', 201, { app_id: app.id, source: 'csv' }],
   'GET /imports/{import_id}': async () => [`/imports/${await newImport()}`, 200],
-  // No body, so no part: what matters is that the key is let through.
+  // Without a body the upload fails; what matters is that the key is accepted.
   'PUT /imports/{import_id}/parts/{number}': async () => [`/imports/${await newImport()}/parts/1`, 400],
   'POST /imports/{import_id}/check': async () => [`/imports/${await newImport()}/check`, 400, {}],
   'GET /imports/{import_id}/rows': async () => [`/imports/${await newImport()}/rows`, 200],
@@ -174,11 +176,11 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
     202,
     { from: '2026-01-15T09:30:00Z' },
   ],
-  // There is none; a caller without access gets the same.
+  // There is no such object; a caller without access gets the same response.
   'GET /matches/{match_id}': async () => [`/matches/${newId('mat', 1)}`, 404],
 };
 
-test('every endpoint for users states the scope that a server key needs, or that none is enough', () => {
+test('every endpoint for users states the scope that a server key needs, or that keys are not accepted', () => {
   expect(userRoutes.filter((route) => route.scope === undefined).map(nameOf)).toEqual([]);
   expect(
     userRoutes
@@ -188,7 +190,7 @@ test('every endpoint for users states the scope that a server key needs, or that
   ).toEqual(Object.keys(requests).sort());
 });
 
-test('no server key reaches an account, a session, a key or a member', async () => {
+test('no server key can access an account, a session, a key or a member', async () => {
   const { call } = await newKey(keyScopes);
   for (const route of userRoutes.filter(({ scope }) => scope === null)) {
     const reply = await call(
@@ -206,7 +208,7 @@ test('an endpoint is open to a key with its scope, and closed to one without it,
   const deleted = await newKey(keyScopes);
   expect((await owner.call('DELETE', `/keys/${deleted.id}`)).status).toBe(200);
   const foreign = await newKey(keyScopes, {}, stranger);
-  // One key for each list of scopes: an organization may have a hundred.
+  // One key for each list of scopes, because an organization may have only a hundred.
   const keys = new Map<string, Awaited<ReturnType<typeof newKey>>>();
   const keyWith = async (scopes: readonly KeyScope[]) => {
     const key = keys.get(scopes.join()) ?? (await newKey(scopes));
@@ -227,7 +229,7 @@ test('an endpoint is open to a key with its scope, and closed to one without it,
     const lacking = await ask((await keyWith(without(scope))).call);
     expect([lacking.status, lacking.body.error.details?.reason], name).toEqual([403, 'scope_missing']);
     const refused = await ask(foreign.call);
-    // A batch refuses its links one by one.
+    // A batch rejects its links individually.
     const first = refused.body.results?.[0]?.error.code ?? refused.status;
     expect(first, name).toBe(wanted === 404 ? 404 : name === 'POST /links/bulk' ? 'FORBIDDEN' : 403);
     for (const dead of [ending, deleted]) expect((await ask(dead.call)).status, name).toBe(401);
@@ -285,7 +287,7 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('a key can be limited to apps of its own organization only', async () => {
+test('a key can be limited only to apps of its own organization', async () => {
   const foreign = await make('/apps', { name: 'Foreign' }, stranger);
   for (const [id, status] of [[foreign.id, 403] as const, [newId('app', 1), 404] as const]) {
     const reply = await owner.call('POST', '/keys', { name: 'x', scopes: ['apps:read'], app_ids: [app.id, id] });
@@ -330,7 +332,7 @@ test('a key that is limited to one app sees nothing of the others and changes no
   expect((await owner.call('GET', `/apps/${other.id}`)).body.name).toBe('Other');
 });
 
-test('the statistics of a key that is limited to one app contain only that app, whatever it asks for', async () => {
+test('the statistics of a key that is limited to one app contain only that app, whatever it requests', async () => {
   for (const [app_id, link_id, clicks] of [
     [app.id, link.id, 2],
     [other.id, otherLink.id, 5],
@@ -362,7 +364,7 @@ test('the statistics of a key that is limited to one app contain only that app, 
   expect((await call('GET', '/links?sort=clicks')).body.data[0].id).toBe(link.id);
 });
 
-test('an app’s API key is shown to a key that may write apps, and not to one that may only read', async () => {
+test('an app’s API key is shown to server keys that may write apps, but not to read-only keys', async () => {
   const reader = (await (await newKey(['apps:read'])).call('GET', `/apps/${app.id}`)).body;
   expect([reader.api_key, typeof reader.api_key_preview]).toEqual([undefined, 'string']);
   const writer = (await (await newKey(['apps:write'])).call('GET', `/apps/${app.id}`)).body;
@@ -389,7 +391,7 @@ test('the last use of a key is recorded, at most once a minute', async () => {
   );
 });
 
-test('a key outlives its creator’s account, and ends with its organization', async () => {
+test('a key outlives its creator’s account, but not its organization', async () => {
   const member = await api.member('owner', owner.organization_id);
   const { call, id } = await newKey(['apps:read'], {}, member);
   await api.db.execute('DELETE FROM users WHERE id = $1', [member.user_id]);
@@ -402,7 +404,7 @@ test('a key outlives its creator’s account, and ends with its organization', a
   expect((await doomed.call('GET', '/apps')).status).toBe(401);
 });
 
-test('a key with a wrong checksum, or in X-API-Key, is no credential', async () => {
+test('a key with a wrong checksum, or in X-API-Key, is not accepted as a credential', async () => {
   const { key } = await newKey(['links:read']);
   const wrong = `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`;
   expect((await api.call(wrong, 'GET', '/links')).status).toBe(401);

@@ -25,7 +25,7 @@ export const listKeys = route({
   limit: 'general',
   tag: 'Server keys',
   summary: 'List server keys',
-  description: 'Those of the organizations that you own, including expired ones.',
+  description: 'Keys of the organizations that you own, including expired ones.',
   query: Type.Object({ ...pageQuery, organization_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
   answers: {
     200: {

@@ -41,10 +41,10 @@ const fields = {
   id: Type.String(),
   organization_id: Type.String(),
   name: Type.String(),
-  key_preview: Type.String({ description: 'Enough to distinguish keys, not enough to use one.' }),
+  key_preview: Type.String({ description: 'The beginning of the key, to tell keys apart.' }),
   scopes: scopesSchema,
   app_ids: nullable(
-    Type.Array(Type.String(), { description: 'The only apps that the key may use; null: all of them.' }),
+    Type.Array(Type.String(), { description: 'The apps to which the key is limited; null: all apps.' }),
   ),
   created_by: nullable(Type.String({ description: 'The user who created the key; null if that user was deleted.' })),
   created_at: time,

@@ -1,4 +1,4 @@
-/** Looks server keys up: on every request, so that the end of a key takes effect with the next one. */
+/** Looks up server keys on every request, so that deleting a key takes effect at the next request. */
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
@@ -13,7 +13,7 @@ export interface FoundServerKey {
   readonly app_ids: readonly string[] | null;
 }
 
-/** A key has 202 random bits: its plain hash reveals nothing, and survives a change of SECRET_KEY. */
+/** A key has 202 random bits, so a plain hash reveals nothing, and it does not depend on SECRET_KEY. */
 export function hashOfServerKey(key: string): Buffer {
   return createHash('sha256').update(key).digest();
 }
@@ -28,7 +28,7 @@ const knownMax = 10_000;
 export class ServerKeys {
   readonly #db: Postgres;
   readonly #clock: Clock;
-  /** Ids of keys that were found, by their hash. Whether such a key is still valid is queried on every request. */
+  /** Ids of known keys, by their hash. Whether a key is still valid is queried on every request. */
   readonly #known = new LRUCache<string, string>({ max: knownMax });
 
   constructor(db: Postgres, clock: Clock) {
@@ -62,7 +62,7 @@ export class ServerKeys {
     return found;
   }
 
-  /** The condition makes one of several concurrent requests write it. */
+  /** The condition ensures that only one of several concurrent requests writes it. */
   async #used(id: string, now: Date): Promise<void> {
     await this.#db.query(
       'UPDATE server_keys SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)',

@@ -1,4 +1,4 @@
-/** Whether a short code is free, for forms that say so while it is typed. Creating the link decides. */
+/** Whether a short code is free, for forms that check it as it is typed. Only creating the link is decisive. */
 import { Type } from 'typebox';
 import { absent, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
@@ -27,7 +27,7 @@ export const checkShortCode = route({
   limit: 'general',
   tag: 'Links',
   summary: 'Check whether a short code is free',
-  description: 'The code of a deleted link stays reserved, so that an old link never leads to a new place.',
+  description: 'The code of a deleted link stays reserved, so that an old link never leads to a new destination.',
   query: Type.Object(
     { app_id: Type.String({ maxLength: 64 }), short_code: linkFields.short_code },
     { additionalProperties: false },
@@ -41,9 +41,10 @@ export const checkShortCode = route({
           reason: Type.Unsafe<Reason | null>({
             type: ['string', 'null'],
             enum: [...reasons, null],
-            description: 'Why not: another link has the code, a deleted link had it, or it has another meaning.',
+            description:
+              'Why the code is not available: another link has it, a deleted link had it, or it is reserved for the service.',
           }),
-          link_id: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'The link that has it.' }),
+          link_id: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'The link that has the code.' }),
         },
         { title: 'Availability' },
       ),

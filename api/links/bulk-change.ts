@@ -30,7 +30,9 @@ export const ItemErrorSchema = Type.Object(
 const filter = Type.Object(
   {
     organization_id: Type.Optional(
-      Type.String({ description: 'Default: all organizations in which you may write. Not enough on its own.' }),
+      Type.String({
+        description: 'Default: all organizations in which you may write. Not sufficient as the only filter.',
+      }),
     ),
     app_id: Type.Optional(Type.String()),
     campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
@@ -44,7 +46,7 @@ const filter = Type.Object(
     additionalProperties: false,
     minProperties: 1,
     title: 'LinkFilter',
-    description: `As in GET /links. A filter that matches more than ${FILTERED_MAX} links is refused.`,
+    description: `As in GET /links. A filter that matches more than ${FILTERED_MAX} links is rejected.`,
   },
 );
 const which = {
@@ -53,7 +55,7 @@ const which = {
       minItems: 1,
       maxItems: IDS_MAX,
       uniqueItems: true,
-      description: 'The links. Give ids or a filter.',
+      description: 'The links to change. Give either ids or a filter.',
     }),
   ),
   filter: Type.Optional(filter),
@@ -61,14 +63,14 @@ const which = {
 type Which = { readonly ids?: readonly string[]; readonly filter?: Static<typeof filter> };
 
 const failures = Type.Array(Type.Object({ id: Type.String(), error: ItemErrorSchema }, { title: 'FailedItem' }), {
-  description: 'The ids that were refused.',
+  description: 'The ids that were rejected.',
 });
 
 function whichFaults(body: Readonly<Record<string, unknown>>): FieldError[] {
   if ((body['ids'] === undefined) === (body['filter'] === undefined))
     return [{ field: 'ids', message: 'either ids or filter is required' }];
   const filter = isObject(body['filter']) ? body['filter'] : {};
-  // It would mean every link.
+  // An empty filter would match every link.
   if (Object.keys(filter).join() === 'organization_id')
     return [{ field: 'filter', message: 'needs another field besides organization_id' }];
   return ['created_after', 'created_before']
@@ -94,8 +96,8 @@ export const bulkUpdateLinks = route({
   scope: 'links:write',
   limit: 'general',
   tag: 'Links',
-  summary: 'Change many links',
-  description: `Up to ${IDS_MAX} ids, or all links that match a filter, at most ${FILTERED_MAX}. A short code and an external id belong to one link and can't be changed here.`,
+  summary: 'Update many links',
+  description: `Up to ${IDS_MAX} ids, or all links that match a filter, at most ${FILTERED_MAX}. Short codes and external ids are unique to one link and can't be changed here.`,
   bodyBytesMax: 262_144,
   needsBody: true,
   body: Type.Object(
@@ -112,7 +114,7 @@ export const bulkUpdateLinks = route({
   bodyExample: { filter: { campaign: 'summer_sale' }, changes: { archived: true } },
   answers: {
     200: {
-      description: 'The links are changed.',
+      description: 'The links are updated.',
       schema: Type.Object({ updated: Type.Integer(), failed: failures }, { title: 'UpdatedLinks' }),
       example: { updated: 12, failed: [] },
     },
@@ -191,21 +193,21 @@ interface Changed {
   readonly failed: readonly { readonly id: string; readonly error: unknown }[];
 }
 
-/** Locked in the order of their ids, so that two requests wait for each other only one way. */
+/** Locked in the order of their ids, so that two requests cannot deadlock. */
 const lock = `SELECT l.id FROM links l JOIN apps a ON a.id = l.app_id
   WHERE l.organization_id = ANY ($1) AND l.id = ANY ($2) AND l.deleted_at IS NULL AND a.deleted_at IS NULL
   ORDER BY l.id FOR NO KEY UPDATE OF l`;
 
-/** The tags of a link without the removed ones and with the added ones, in the order in which they were given. */
+/** The tags of a link without the removed tags and with the added tags, in the order in which they were given. */
 const tagsWith = (added: string, removed: string) => `ARRAY(
   SELECT t.tag FROM unnest(tags || ${added}::text[]) WITH ORDINALITY AS t (tag, n)
    WHERE t.tag <> ALL (${removed}::text[]) GROUP BY t.tag ORDER BY min(t.n))`;
 
 interface Change {
-  /** Further ones than of updated_at; their values begin at `$4`. */
+  /** Assignments besides updated_at; their values start at `$4`. */
   readonly assignments: string;
   readonly values: readonly unknown[];
-  /** Links for which it is false are refused, because they would have too many tags. */
+  /** Links for which it is false are rejected, because they would have too many tags. */
   readonly condition?: string;
 }
 
@@ -235,7 +237,7 @@ async function changeLinks(
   });
 }
 
-/** The requested organization, or else all in which the caller may write. */
+/** The requested organization, or all organizations in which the caller may write. */
 async function writableOrganizations(
   db: Queries,
   caller: UserCaller,

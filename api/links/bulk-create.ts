@@ -34,14 +34,14 @@ export const bulkCreateLinks = route({
   tag: 'Links',
   summary: 'Create up to 1,000 links',
   description:
-    'Each link is created or refused on its own, like with POST /links; the answer lists what became of each, in the same order. Counts as one request for the rate limit.',
+    'Each link is created or rejected independently, as with POST /links; the answer lists the result of each, in the same order. Counts as one request for the rate limit.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
   body,
   bodyExample: { links: [{ app_id: linkExample.app_id, path: '/products/42', external_id: 'sku-42' }] },
   answers: {
     200: {
-      description: 'What became of each link.',
+      description: 'The result for each link.',
       schema: Type.Object(
         {
           created: Type.Integer(),
@@ -49,7 +49,7 @@ export const bulkCreateLinks = route({
           results: Type.Array(
             Type.Object(
               {
-                index: Type.Integer({ description: 'Position in the request.' }),
+                index: Type.Integer({ description: 'Index in the request.' }),
                 status: Type.Unsafe<'created' | 'failed'>({ type: 'string', enum: ['created', 'failed'] }),
                 link: Type.Optional(linkSchema),
                 error: Type.Optional(ItemErrorSchema),

@@ -40,7 +40,7 @@ test('ten thousand links are created in ten requests', async () => {
   expect((await listed(`tag=many&limit=1&app_id=${appId}`)).pagination.total).toBe(10_000);
 });
 
-test('a batch answers for each link in order: created as if alone, or why not', async () => {
+test('a batch returns a result for each link in order: the created link, or why it was rejected', async () => {
   const held = (
     await owner.call('POST', '/links', { app_id: appId, path: '/x', short_code: 'held', external_id: 'held' })
   ).body;
@@ -108,7 +108,7 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('two batches with the same links, at once and in opposite orders, create each link once', async () => {
+test('two concurrent batches with the same links in opposite orders create each link once', async () => {
   const links = codes(300, 'twice').map((external_id) => ({ app_id: appId, path: '/t', external_id, tags: ['twice'] }));
   const replies = await Promise.all([create(links), create([...links].reverse()), create(links)]);
   expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
@@ -116,7 +116,7 @@ test('two batches with the same links, at once and in opposite orders, create ea
   expect((await listed('tag=twice&limit=1')).pagination.total).toBe(300);
 });
 
-test('many links are changed and deleted by their ids, and each id that is not the caller’s is named', async () => {
+test('many links are changed and deleted by their ids, and ids of other callers are reported', async () => {
   const made = (await create(codes(3, 'ids').map((short_code) => ({ app_id: appId, path: '/i', short_code })))).body
     .results;
   const ids = made.map(({ link }: { link: { id: string } }) => link.id);
@@ -147,7 +147,7 @@ test('many links are changed and deleted by their ids, and each id that is not t
   expect((await stranger.call('GET', `/links/${foreign}`)).status).toBe(200);
 });
 
-test('many links are changed and deleted by a filter, and links that it does not match stay as they are', async () => {
+test('many links are changed and deleted by a filter, and links that do not match stay unchanged', async () => {
   const links = codes(5, 'f').map((title, at) => ({
     app_id: appId,
     path: '/f',
@@ -168,7 +168,7 @@ test('many links are changed and deleted by a filter, and links that it does not
   expect((await listed('search=f-')).pagination.total).toBe(3);
 });
 
-test('tags are added to and removed from each link, and a link that would have more than 20 is named and stays as it is', async () => {
+test('tags are added to and removed from each link, and a link that would have more than 20 is reported and stays unchanged', async () => {
   const full = Array.from({ length: 20 }, (_, at) => `t${at}`);
   const links = [[], ['a', 'b'], ['b', 'c'], full].map((tags) => ({ app_id: appId, path: '/t', tags }));
   const ids = (await create(links)).body.results.map(({ link }: { link: { id: string } }) => link.id);
@@ -186,7 +186,7 @@ test('tags are added to and removed from each link, and a link that would have m
   expect([removed.body.updated, removed.body.failed]).toEqual([4, []]);
 });
 
-test('a filter that matches more than 10,000 links is refused, and changes none', async () => {
+test('a filter that matches more than 10,000 links is rejected, and changes nothing', async () => {
   await create([{ app_id: appId, path: '/m', tags: ['many'] }]);
   const reply = await owner.call('PATCH', '/links/bulk', { filter: { tag: 'many' }, changes: { archived: true } });
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'filter']);
@@ -211,7 +211,7 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('a viewer creates, changes and deletes nothing in bulk, and another organization’s app is a 403', async () => {
+test('a viewer cannot create, change or delete links in bulk, and another organization’s app gets a 403', async () => {
   const viewer = await api.member('viewer', owner.organization_id);
   const filter = { app_id: appId };
   expect((await create([{ app_id: appId, path: '/x' }], viewer)).status).toBe(403);
@@ -238,7 +238,7 @@ test('an upsert creates the link, then changes the given fields of it', async ()
   expect([again.status, again.body.id === made.body.id]).toEqual([201, false]);
 });
 
-test('two hundred upserts of one external id at once make one link', async () => {
+test('two hundred concurrent upserts of one external id create one link', async () => {
   const replies = await Promise.all(
     Array.from({ length: 200 }, () => upsert('at-once', { path: '/p', short_code: 'at-once', title: 'Same' })),
   );
@@ -250,7 +250,7 @@ test('two hundred upserts of one external id at once make one link', async () =>
   expect((await listed('search=at-once')).pagination.total).toBe(1);
 });
 
-test('an upsert is refused without a path for a new link, for a taken code, a foreign app and a viewer', async () => {
+test('an upsert is rejected for a new link without a path, a taken code, an app of another organization, and a viewer', async () => {
   const none = await upsert('new', { title: 'x' });
   expect([none.status, none.body.error.details.field]).toEqual([400, 'path']);
   const code = await upsert('new', { path: '/x', short_code: 'at-once' });
@@ -260,7 +260,7 @@ test('an upsert is refused without a path for a new link, for a taken code, a fo
   expect((await owner.call('PUT', `/links/by-external-id/${newId('app', 1)}/x`, { path: '/x' })).status).toBe(404);
 });
 
-test('a url alone is a link’s destination on every platform, and its path the default of the link’s', async () => {
+test('a url alone is a link’s destination on every platform, and its path is the default of the link’s path', async () => {
   const url = 'https://www.example.com/a/b?c=d#e';
   const link = (await owner.call('POST', '/links', { app_id: appId, url })).body;
   expect(link).toMatchObject({ path: '/a/b?c=d', ios_url: url, android_url: url, fallback_url: url });

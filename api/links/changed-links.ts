@@ -1,4 +1,4 @@
-/** For the audit log: the ids of the links that one request changed, by organization. */
+/** The ids of the links that one request changed, by organization, for the audit log. */
 export function changedLinks(rows: readonly { readonly id: string; readonly organization_id: string }[]) {
   const targets = new Map<string, string[]>();
   for (const { id, organization_id } of rows) {

@@ -41,7 +41,7 @@ export const createLinkRoute = route({
 
     const created = await createOrRefuse(deps, owner, storable(link));
     if (created instanceof Rejection) return created;
-    // A redirector may remember the code as unknown, if it was requested before.
+    // If the code was requested before, redirectors may have cached it as unknown.
     await deps.announce({ kind: 'link', host: created.host, short_code: created.short_code });
     return { status: 201, body: linkAnswer(created, deps.shortUrl) };
   },
@@ -54,7 +54,7 @@ export function storable({ app_id: _, ...body }: Omit<NewLink, 'utm_template_id'
   return { ...fields, path };
 }
 
-/** Creates a link, or says what prevents it. */
+/** Creates a link, or returns why it cannot be created. */
 export async function createOrRefuse(
   { tenancy, clock }: Pick<ApiDeps, 'tenancy' | 'clock'>,
   owner: LinkOwner,

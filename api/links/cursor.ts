@@ -1,4 +1,4 @@
-/** The position of a link in a list of the newest, as the text that clients send back. */
+/** The cursor of a newest-first list: the position of a link, as text that clients send back. */
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
 import type { LinkPosition } from './selection.ts';

@@ -17,7 +17,7 @@ export const deleteLinkRoute = route({
   limit: 'general',
   tag: 'Links',
   summary: 'Delete a link',
-  description: 'The link answers 404 within one second. Its statistics are kept, and its short code is never reused.',
+  description: 'The link returns 404 within one second. Its statistics are kept, and its short code is never reused.',
   params: linkParams,
   answers: {
     200: {

@@ -79,7 +79,7 @@ interface ComparedVisit {
   language?: string;
 }
 
-/** The real answer to the visit has everything of its explanation. */
+/** The real response to the visit matches its explanation. */
 async function compare(
   url: string,
   { user_agent, accept, query, ip, language }: ComparedVisit,
@@ -156,7 +156,7 @@ const rules = [
   },
 ];
 
-test('links with rules are explained as the redirector answers and records them, and no answer may be kept for another visitor', async () => {
+test('links with rules are explained as the redirector answers and records them, and no response may be cached for another visitor', async () => {
   const made = await owner.call('POST', '/apps', { name: 'Ruled', ...apps['tapped'] });
   const { body: link } = await owner.call('POST', '/links', { app_id: made.body.id, path: '/a', rules });
   expect(link.rules).toEqual(rules);
@@ -179,11 +179,11 @@ test('links with rules are explained as the redirector answers and records them,
         );
         seen.add(String(body.rule_index));
       }
-  // Which variant an address has depends on the link's id.
+  // The variant of an address depends on the link's id.
   expect([...seen]).toEqual(expect.arrayContaining(['0', '1', '3', 'null']));
 });
 
-test('an explanation names the rule that decides, and why the ones before it do not', async () => {
+test('an explanation names the rule that decides, and why the rules before it do not', async () => {
   const at = '2026-11-22T12:00:00Z';
   const { rule, rule_index, rule_id, variant, rules_passed_over, sentences, location } = await explained(
     {},
@@ -207,7 +207,7 @@ async function explained(app: object, link: object, visit: object) {
   return (await owner.call('POST', `/links/${body.id}/explain`, visit)).body;
 }
 
-test('the association file of the host, and what a match would need, are said in words', async () => {
+test('the association file of the host, and what a match would need, are described in words', async () => {
   const { association, match, sentences } = await explained(
     { ios },
     {},
@@ -218,7 +218,7 @@ test('the association file of the host, and what a match would need, are said in
   const text = sentences.join('\n');
   expect(text).toContain('ABCDE12345.com.example.app');
   expect(text).toContain(
-    'The country is recorded with the click, and its region and city if GEOIP_DB has them; it does not change where the link leads.',
+    'The country is recorded with the click, as are region and city if GEOIP_DB has them; it does not change where the link leads.',
   );
   expect(text).toMatch(/within 168 hours.*\n.*within 6 hours.*at least 0\.6/);
 });
@@ -229,7 +229,7 @@ test('without a team id no file names the app, and the explanation says which fi
   expect(sentences.join()).toContain('ios.team_id');
 });
 
-test('an app that records no addresses matches by evidence only', async () => {
+test('an app that records no addresses matches only by evidence', async () => {
   const settings = { privacy_mode: 'no_ip' };
   const { match, sentences } = await explained({ ios, settings }, {}, { user_agent: iphone });
   expect(match.by_signals_hours).toBe(0);
@@ -245,7 +245,7 @@ test('a link of a host that is not verified is not served, and the explanation s
   expect([rule, outcome, status]).toEqual(['host_not_verified', 'not_found', 404]);
 });
 
-test('a viewer may ask, a stranger and an unknown id are refused, and a faulty body names its field', async () => {
+test('a viewer may call it, a stranger and an unknown id are rejected, and an invalid body names its field', async () => {
   const made = await owner.call('POST', '/apps', { name: 'Asked', fallback_url });
   const { body: link } = await owner.call('POST', '/links', { app_id: made.body.id, path: '/a' });
   const ask = async (by: Member, id: string, body: object) => by.call('POST', `/links/${id}/explain`, body);

@@ -32,18 +32,23 @@ function choiceOf<T extends string>(values: readonly T[], description: string) {
 
 const body = Type.Object(
   {
-    user_agent: Type.String({ maxLength: 2_048, description: 'Of the visitor. Empty: a visitor who sends none.' }),
+    user_agent: Type.String({
+      maxLength: 2_048,
+      description: 'User agent of the visitor. Empty: a visitor who sends none.',
+    }),
     language: Type.Optional(Type.String({ maxLength: 256, description: 'The Accept-Language header.' })),
     country: Type.Optional(
       Type.String({
         maxLength: 64,
-        description: 'Of the address, as ISO 3166 alpha-2, for links with rules by country. It is not looked up.',
+        description:
+          'Country of the visitor (ISO 3166 alpha-2), for links with rules by country. It is not derived from the address.',
       }),
     ),
     ip: Type.Optional(
       Type.String({
         anyOf: [{ format: 'ipv4' }, { format: 'ipv6' }],
-        description: 'The address, for links with variants: address and user agent choose one.',
+        description:
+          'IP address of the visitor, for links with variants: address and user agent together select the variant.',
       }),
     ),
     at: Type.Optional(
@@ -67,37 +72,48 @@ const body = Type.Object(
 const explanation = Type.Object(
   {
     url: Type.String(),
-    platform: choiceOf(['ios', 'android', 'other'] as const, 'What decides the destination; other includes desktops.'),
+    platform: choiceOf(
+      ['ios', 'android', 'other'] as const,
+      'The platform that decides the destination; other includes desktops.',
+    ),
     is_bot: Type.Boolean(),
     outcome: choiceOf(outcomes, 'What the visitor gets.'),
-    rule: choiceOf(rules, 'The field that decides.'),
-    rule_index: Type.Union([Type.Integer(), Type.Null()], { description: 'The one of the link’s rules that decides.' }),
-    variant: Type.Union([Type.Integer(), Type.Null()], { description: 'The one of its variants.' }),
+    rule: choiceOf(rules, 'The field that decided the destination.'),
+    rule_index: Type.Union([Type.Integer(), Type.Null()], { description: 'The link’s rule that decided.' }),
+    variant: Type.Union([Type.Integer(), Type.Null()], { description: 'The variant of the rule.' }),
     rule_id: Type.Union([Type.String(), Type.Null()], {
-      description: 'The value of rule in statistics of such a visit: of the conditions and the destination.',
+      description:
+        'The value of `rule` in statistics for such a visit, derived from the conditions and the destination.',
     }),
     rules_passed_over: Type.Array(
-      Type.Object({ index: Type.Integer(), condition: choiceOf(conditions, 'The first that does not hold.') }),
-      { description: 'The rules before it.' },
+      Type.Object({
+        index: Type.Integer(),
+        condition: choiceOf(conditions, 'The first condition that does not hold.'),
+      }),
+      { description: 'The rules before the one that decided.' },
     ),
     status: Type.Integer(),
     location: Type.Union([Type.String(), Type.Null()], {
-      description: `Where the visitor is sent. ${PLACEHOLDER_CLICK_ID} stands for the id that a real click gets.`,
+      description: `Where the visitor is redirected. ${PLACEHOLDER_CLICK_ID} stands for the id of a real click.`,
     }),
     headers: Type.Unsafe<Record<string, string>>({
       ...{ type: 'object', description: 'Of the answer.', additionalProperties: { type: 'string' } },
     }),
     association: Type.Object({
-      file: Type.Union([Type.String(), Type.Null()], { description: 'The file that the platform reads on this host.' }),
+      file: Type.Union([Type.String(), Type.Null()], {
+        description: 'The association file that the platform reads from this host.',
+      }),
       status: Type.Union([Type.Integer(), Type.Null()]),
-      opens_app: Type.Boolean({ description: 'Whether it gives the link to the app, if that is installed.' }),
+      opens_app: Type.Boolean({ description: 'Whether the platform opens the link in the app, if it is installed.' }),
     }),
     match: Type.Object({
-      possible: Type.Boolean({ description: 'Whether a device can be matched to the click of such a visit.' }),
+      possible: Type.Boolean({ description: 'Whether a device can be matched to the click of such a visit later.' }),
       certain_by: Type.Array(choiceOf(evidence, 'Evidence that the app can send.')),
-      by_signals_hours: Type.Integer({ description: 'How long a device is matched without evidence; 0: never.' }),
+      by_signals_hours: Type.Integer({
+        description: 'Hours after the click within which a device is matched without evidence; 0: never.',
+      }),
     }),
-    sentences: Type.Array(Type.String(), { description: 'The same in words.' }),
+    sentences: Type.Array(Type.String(), { description: 'The explanation as sentences.' }),
   },
   { title: 'LinkExplanation' },
 );
@@ -113,7 +129,7 @@ export const explainLinkRoute = route({
   tag: 'Links',
   summary: 'Explain where a link leads a visitor, and why',
   description:
-    'Decided by the code of the redirector itself, for a visit that does not happen: nothing is recorded. A changed link is explained as it is now; redirectors follow within a second.',
+    'Simulates a visit with the same code that the redirector runs. Nothing is recorded. Uses the link as it is now; redirectors pick up changes within a second.',
   params: linkParams,
   body,
   bodyFaults: ({ at }) =>

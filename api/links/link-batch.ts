@@ -1,4 +1,4 @@
-/** Creates many links with one statement. Each is created or refused on its own. */
+/** Creates many links with one statement. Each is created or rejected independently. */
 import { storedFields, typedLinkFields } from '#api/link-records.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, taken } from '#common/http/rejection.ts';
@@ -8,7 +8,7 @@ import { type LinkOwner, newShortCode } from '#common/links/link-creation.ts';
 import { type LinkToCreate, linkFieldNames } from '#common/links/link-fields.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 
-/** Random codes that are taken are replaced this often: see link-creation.ts. */
+/** Maximum attempts to replace a taken random code: see link-creation.ts. */
 const ATTEMPTS_MAX = 5;
 
 export interface BatchItem {
@@ -17,7 +17,7 @@ export interface BatchItem {
 }
 
 const columns = linkFieldNames.join(', ');
-/** In the order of their unique names, so that two batches with the same links wait for each other only one way. */
+/** In the order of their unique keys, so that two batches with the same links cannot deadlock. */
 const insertion = `
   WITH given AS (SELECT * FROM jsonb_to_recordset($2::jsonb) AS g (id text, app_id text, ${typedLinkFields})),
        l AS (INSERT INTO links (id, organization_id, app_id, source, created_at, updated_at, ${columns})
@@ -27,7 +27,7 @@ const insertion = `
              ON CONFLICT DO NOTHING RETURNING *)
   SELECT ${linkColumns} FROM l JOIN apps a ON a.id = l.app_id`;
 
-/** Another link of the app that has the code or the external id, first one that is not deleted. */
+/** Another link of the app that has the code or the external id, preferring links that are not deleted. */
 const holders = `
   SELECT DISTINCT ON (at) at, id, field, is_live FROM (
     SELECT w.at, l.id, 'short_code' AS field, l.deleted_at IS NULL AS is_live
@@ -51,7 +51,7 @@ interface Pending extends BatchItem {
   readonly at: number;
 }
 
-/** What became of each item, in their order. */
+/** The result for each item, in order. */
 export async function createLinks(
   { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
   items: readonly BatchItem[],
@@ -63,7 +63,7 @@ export async function createLinks(
     const left = await insert(tenancy, clock, pending, outcomes);
     const refused = await refusals(tenancy, left);
     for (const [at, rejection] of refused) outcomes.set(at, rejection);
-    // What nothing prevents had a random code that was taken.
+    // Items without a conflict had a random code that was taken.
     pending = left.filter(({ at }) => !refused.has(at));
   }
   return items.map((_, at) => {
@@ -98,7 +98,9 @@ async function insert(
   return items.filter(({ at }) => !outcomes.has(at));
 }
 
-/** Why items could not be inserted, by their position. An item that repeats an earlier one of the batch finds that one. */
+/**
+ * Why items could not be inserted, by position. An item that repeats an earlier item of the batch conflicts with it.
+ */
 async function refusals(tenancy: Tenancy, items: readonly Pending[]): Promise<Map<number, Rejection>> {
   if (items.length === 0) return new Map();
   const wanted = items.map(({ at, owner, fields }) => {

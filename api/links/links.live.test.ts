@@ -140,7 +140,7 @@ test.each(wrong)('%s is a 400 that names the field, on creation and on update', 
   expect([updated.status, updated.body.error?.details?.field]).toEqual([400, field]);
 });
 
-test('several faults are all reported', async () => {
+test('several errors are all reported', async () => {
   const { body } = await owner.call('POST', '/links', { app_id: appId, path: 1, tags: 'x', zzz: 1 });
   expect(body.error.details.errors.map((fault: { field: string }) => fault.field).sort()).toEqual([
     'path',
@@ -149,7 +149,7 @@ test('several faults are all reported', async () => {
   ]);
 });
 
-test('faults outside the schema are reported together with the others, on creation and on update', async () => {
+test('errors that the schema cannot express are reported together with the others, on creation and on update', async () => {
   const faulty = { tags: ['a', 5], ios_url: 'http://x', short_code: 'robots' };
   const link = await newLink();
   for (const reply of [
@@ -161,7 +161,7 @@ test('faults outside the schema are reported together with the others, on creati
   }
 });
 
-test('a number in data that no double can hold gets 400 instead of becoming null', async () => {
+test('a number in data that does not fit a double gets a 400 instead of becoming null', async () => {
   const body = `{"app_id":"${appId}","path":"/x","data":{"a":[1,{"n":1e400}]}}`;
   const reply = await owner.call('POST', '/links', body);
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'data.a[1].n']);
@@ -173,7 +173,7 @@ test('the url of a link is computed, so an update of it is a 400', async () => {
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'url']);
 });
 
-test('a path is measured in visible characters, whatever their encoding', async () => {
+test('the length of a path is counted in visible characters, whatever their encoding', async () => {
   const path = `/${'😀'.repeat(2047)}`;
   expect((await newLink({ path })).path).toBe(path);
 });
@@ -183,7 +183,7 @@ test.each(['0x10', '1e1', ' 5', '+5', '5.0', '-1', ''])('limit=%j is a 400', asy
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'limit']);
 });
 
-test('a deletion accepts no fields: an empty object passes, anything else gets 400 and is named', async () => {
+test('a deletion accepts no fields: an empty object is accepted, any field gets a 400 that names it', async () => {
   const link = await newLink();
   for (const [body, field] of [
     ['{"force":true}', 'force'],
@@ -196,7 +196,7 @@ test('a deletion accepts no fields: an empty object passes, anything else gets 4
   expect((await owner.call('DELETE', `/links/${link.id}`, {})).status).toBe(200);
 });
 
-test('a taken code gets 400 and is never replaced, even if the link that had it is deleted', async () => {
+test('a taken code gets a 400, even if the link that had it is deleted', async () => {
   const link = await newLink({ short_code: 'taken-1' });
   const taken = { app_id: appId, path: '/y', short_code: 'taken-1' };
   for (const state of ['live', 'deleted']) {
@@ -215,7 +215,7 @@ test('a taken code gets 400 and is never replaced, even if the link that had it 
   expect((await newLink({ short_code: 'Taken-1' })).short_code).toBe('Taken-1');
 });
 
-test('an external id is unique in its app while its link exists', async () => {
+test('an external id is unique in its app as long as its link exists', async () => {
   const link = await newLink({ external_id: 'e-1' });
   const again = await owner.call('POST', '/links', { app_id: appId, path: '/x', external_id: 'e-1' });
   expect([again.status, again.body.error.details.field]).toEqual([400, 'external_id']);
@@ -269,7 +269,7 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('a deleted link is gone for every caller', async () => {
+test('a deleted link is a 404 for every caller', async () => {
   const link = await newLink();
   const gone = await owner.call('DELETE', `/links/${link.id}`);
   expect([gone.status, gone.body]).toEqual([200, { id: link.id, deleted: true }]);
@@ -300,7 +300,7 @@ test('another organization gets 403 for an existing link, and every caller 404 f
   expect((await owner.call('GET', `/links/${link.id}`)).body.title).toBeNull();
 });
 
-test('a viewer reads and does not write; a member does both', async () => {
+test('a viewer can read but not write; a member can do both', async () => {
   const link = await newLink();
   const viewer = await api.member('viewer', owner.organization_id);
   const member = await api.member('member', owner.organization_id);
@@ -308,7 +308,7 @@ test('a viewer reads and does not write; a member does both', async () => {
   expect((await viewer.call('POST', '/links', { app_id: appId, path: '/x' })).status).toBe(403);
   expect((await viewer.call('PATCH', `/links/${link.id}`, { title: 'x' })).status).toBe(403);
   expect((await viewer.call('DELETE', `/links/${link.id}`)).status).toBe(403);
-  // Whatever the body is: another one would not be accepted either.
+  // Regardless of the body: no other body would be accepted either.
   for (const body of [{}, { path: 1 }, '{'])
     expect((await viewer.call('POST', '/links', body)).status, JSON.stringify(body)).toBe(403);
   expect((await member.call('PATCH', `/links/${link.id}`, { title: 'x' })).status).toBe(200);
@@ -322,7 +322,7 @@ test('of 20 concurrent creations with one code, exactly one gets it', async () =
   expect(replies.map((reply) => reply.status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 400)]);
 });
 
-test('every change of a link is announced, after it can be read', async () => {
+test('every change of a link is announced after it is committed', async () => {
   const announced: string[] = [];
   const subscription = await new Promise<Subscription>((listening, fail) => {
     const subscribed = api.redis.subscribe(
@@ -364,7 +364,7 @@ test('a QR code is returned as SVG or PNG in the requested size', async () => {
   }
 });
 
-/** As an import adds it. */
+/** Added the way an import does. */
 async function addCode(link_id: string, code: string, app_id = appId): Promise<void> {
   await api.db.execute(
     'INSERT INTO link_codes (organization_id, app_id, code, link_id, created_at) VALUES ($1, $2, $3, $4, now())',
@@ -372,7 +372,7 @@ async function addCode(link_id: string, code: string, app_id = appId): Promise<v
   );
 }
 
-test('a link with printed codes is shown with all of them, and found by each', async () => {
+test('a link with several codes is shown with all of them, and can be found by each', async () => {
   const { id } = await newLink();
   await api.db.execute('UPDATE links SET short_code = $2 WHERE id = $1', [id, 'été/1']);
   for (const code of ['a.b~c', 'Second']) await addCode(id, code);
@@ -391,7 +391,7 @@ test('a link with printed codes is shown with all of them, and found by each', a
   expect((await owner.call('GET', `/links/lookup?host=${host}&short_code=second`)).status).toBe(404);
 });
 
-test('a further code of a link is given to no other link, however that is tried', async () => {
+test('an additional code of a link cannot be given to another link in any way', async () => {
   const { id } = await newLink();
   await addCode(id, 'taken-twice');
   const other = await newLink();
@@ -408,12 +408,12 @@ test('a further code of a link is given to no other link, however that is tried'
   const bulk = await owner.call('POST', '/links/bulk', { links: [fields, { ...fields, short_code: 'free-code' }] });
   expect(bulk.body.results.map((one: { status: string }) => one.status)).toEqual(['failed', 'created']);
   expect(bulk.body.results[0].error.details).toMatchObject({ field: 'short_code', reason: 'taken', link_id: id });
-  // Nor does a link get a further code that another link has.
+  // A link cannot get an additional code that another link has, either.
   await addCode(id, 'free-code');
   expect((await owner.call('GET', `/links/${id}`)).body.other_codes).toEqual(['taken-twice']);
 });
 
-test('an app whose codes ignore case stores them in lower case, and has each only once', async () => {
+test('an app with case-insensitive codes stores them in lower case, and each only once', async () => {
   const app = (await owner.call('POST', '/apps', { name: 'Quiet' })).body;
   const ignore = () => owner.call('PATCH', `/apps/${app.id}`, { settings: { codes_ignore_case: true } });
   const capital = await newLink({ app_id: app.id, short_code: 'Printed' });

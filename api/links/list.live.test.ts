@@ -6,7 +6,7 @@ let api: ApiForTest;
 let owner: Member;
 let other: Member;
 const apps: string[] = [];
-/** Newest first, as in lists. */
+/** Newest first, like lists. */
 const links: { id: string; n: number }[] = [];
 
 const LINKS = 130;
@@ -171,7 +171,7 @@ test('sort=clicks returns the most clicked first, and then the newest', async ()
   expect(await listed('sort=clicks&limit=100&campaign=even')).toEqual(even);
 });
 
-test('a list never contains what belongs to another organization, and a foreign app gets 403', async () => {
+test('a list never contains links of another organization, and an app of another organization gets 403', async () => {
   const foreign = (await list('', other)).body;
   expect(foreign.pagination.total).toBe(1);
   expect((await list(`tag=five`, other)).body.pagination.total).toBe(1);
@@ -244,7 +244,7 @@ test('the stored counts are exact after many concurrent changes', async () => {
   expect(truth?.active).toBeGreaterThan(50);
 });
 
-test('pages by cursor contain every link once, also while others are created', async () => {
+test('pages by cursor contain every link once, even while others are created', async () => {
   const seen: string[] = [];
   let cursor = '';
   do {
@@ -275,7 +275,7 @@ test.each([
   expect([status, body.error.details.field]).toEqual([400, field]);
 });
 
-test('a cursor goes with neither an offset nor another order', async () => {
+test('a cursor cannot be combined with an offset or another order', async () => {
   const { next_cursor } = (await list('limit=1&cursor=')).body.pagination;
   for (const other of ['offset=1', 'sort=clicks']) {
     const { status, body } = await list(`cursor=${next_cursor}&${other}`);
@@ -312,7 +312,7 @@ test('several tags find links with any of them, excluded ones those with none, a
   expect((await member.call('GET', `/tags?app_id=${apps[0]}`)).status).toBe(403);
 });
 
-test('rows carry the figures that are asked for, zero included, and otherwise none', async () => {
+test('rows contain the requested counts, including zero, and otherwise none', async () => {
   const [link] = links;
   await api.clickhouse.command(
     `INSERT INTO installs (install_id, organization_id, app_id, link_id, time)
@@ -330,7 +330,7 @@ test('rows carry the figures that are asked for, zero included, and otherwise no
   expect([bare.clicks, bare.installs]).toEqual([undefined, expect.any(Number)]);
 });
 
-test('a link is found by its external id, its host and code, and its short URL, in its own organization only', async () => {
+test('a link is found by its external id, its host and code, and its short URL, only in its own organization', async () => {
   const link = (await owner.call('POST', '/links', { app_id: apps[0], path: '/l', external_id: 'look/up' })).body;
   const [, host = ''] = /^https:\/\/([^/]+)/.exec(link.url) ?? [];
   const queries = [
@@ -357,7 +357,7 @@ test('a link is found by its external id, its host and code, and its short URL, 
   for (const query of queries) expect((await owner.call('GET', `/links/lookup?${query}`)).status).toBe(404);
 });
 
-test('a short code is free, taken, deleted or reserved, and another organization learns nothing about it', async () => {
+test('a short code is reported as free, taken, deleted or reserved, but not to another organization', async () => {
   const check = (code: string, member = owner) =>
     member.call('GET', `/links/availability?app_id=${apps[0]}&short_code=${code}`);
   const free = { is_available: true, reason: null, link_id: null };

@@ -29,13 +29,13 @@ const query = Type.Object(
       Type.String({
         maxLength: 100,
         description:
-          'Instead of offset: empty for the first page, then the next_cursor of the previous one. Pages then neither skip nor repeat links while others are created.',
+          'Use instead of offset: empty for the first page, then the next_cursor of the previous page. With a cursor, pages neither skip nor repeat links when new links are created.',
       }),
     ),
     include: Type.Optional(
       Type.String({
         maxLength: 100,
-        description: 'Figures of each link, of its whole history: `clicks`, `installs` or `clicks,installs`.',
+        description: 'All-time counts to include with each link: `clicks`, `installs` or `clicks,installs`.',
       }),
     ),
     search: Type.Optional(
@@ -68,7 +68,7 @@ const pagination = Type.Object(
     offset: Type.Integer(),
     has_more: Type.Boolean(),
     next_cursor: Type.Optional(
-      nullable(Type.String({ description: 'With cursor: that of the next page; null on the last.' })),
+      nullable(Type.String({ description: 'With cursor: the cursor of the next page; null on the last page.' })),
     ),
   },
   { title: 'LinkPagination' },
@@ -131,7 +131,7 @@ export const listLinks = route({
     const found = await deps.tenancy.within(scope, async (tenant) => {
       const refused = await refuseApp(tenant, query.app_id);
       if (refused) return refused;
-      // One more than the page shows whether there are others.
+      // One extra row shows whether there are more.
       return ranking
         ? linksByClicks(tenant, filters, page, ranking)
         : timedPage(tenant, filters, { ...page, limit: page.limit + 1 }, after);

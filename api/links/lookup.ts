@@ -12,7 +12,11 @@ const query = Type.Object(
     external_id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     host: Type.Optional(Type.String({ minLength: 1, maxLength: 253, description: 'The host of the short_code.' })),
     short_code: Type.Optional(
-      Type.String({ minLength: 1, maxLength: IMPORTED_CODE_CHARACTERS_MAX, description: 'Any code of the link.' }),
+      Type.String({
+        minLength: 1,
+        maxLength: IMPORTED_CODE_CHARACTERS_MAX,
+        description: 'Any of the link’s short codes.',
+      }),
     ),
     url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048, description: 'A short URL.' })),
   },
@@ -33,9 +37,9 @@ export const lookUpLink = route({
   scope: 'links:read',
   limit: 'general',
   tag: 'Links',
-  summary: 'Find one link by another name than its id',
+  summary: 'Find a link by external id, short code or URL',
   description:
-    'By app_id and external_id, by host and short_code, or by its short URL. Another organization’s link is a 404, as is an unknown one.',
+    'Give app_id and external_id, host and short_code, or the short URL. A link of another organization gives 404, like an unknown one.',
   query,
   answers: { 200: { description: 'The link.', schema: linkSchema, example: linkExample } },
   async handle({ tenancy, shortUrl }, { caller, query }) {
@@ -71,11 +75,11 @@ function nameOf(
 }
 
 function byUrl(url: string): Name | Rejection {
-  // People also paste addresses without their scheme.
+  // People also paste URLs without a scheme.
   const text = /^https?:\/\//i.test(url) ? url : `https://${url}`;
   if (!URL.canParse(text)) return invalid('url', 'is not a URL');
   const { hostname, pathname } = new URL(text);
-  // A path that can't be a code finds no link.
+  // A path that is not a valid code matches no link.
   return byCode(hostname, codeOfPath(pathname) ?? '', 'url');
 }
 

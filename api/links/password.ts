@@ -1,4 +1,4 @@
-/** Sets and removes the password of a link. It is stored as a hash, apart from the link, and never returned. */
+/** Sets and removes the password of a link. It is stored as a hash in a separate table and never returned. */
 import { Type } from 'typebox';
 import { refuseWrite, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
@@ -15,7 +15,7 @@ const store = `
   SELECT l.organization_id, l.app_id, l.id, $3, $4 FROM links l WHERE l.organization_id = ANY ($1) AND l.id = $2
   ON CONFLICT (link_id) DO UPDATE SET hash = EXCLUDED.hash, changed_at = EXCLUDED.changed_at`;
 const remove = 'DELETE FROM link_passwords WHERE organization_id = ANY ($1) AND link_id = $2';
-/** The time always changes, so that redirectors learn of another password too. */
+/** The time always changes, so that redirectors also notice a replaced password. */
 const mark = `UPDATE links SET has_password = $3, updated_at = greatest($4, updated_at + interval '1 millisecond')
   WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
 
@@ -33,7 +33,7 @@ export const setLinkPassword = route({
   tag: 'Links',
   summary: 'Protect a link with a password',
   description:
-    'Visitors are asked for it before they are led on. It is stored as a hash and never returned. It protects the way through the redirector only: an app that opens by the link does not ask.',
+    'Visitors must enter the password before they are redirected. It is stored as a hash and never returned. It protects only visits through the redirector: an app that the link opens directly does not ask for it.',
   params,
   needsBody: true,
   body: Type.Object(
@@ -57,7 +57,7 @@ export const deleteLinkPassword = route({
   tag: 'Links',
   summary: 'Remove the password of a link',
   params,
-  answers: answers('The link, open to everyone.', false),
+  answers: answers('The link, now without a password.', false),
   handle: (deps, { caller, params }) => change(deps, caller, params.link_id, null),
 });
 

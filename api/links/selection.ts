@@ -1,6 +1,6 @@
 /**
  * The query of a link list: tables, conditions, count, and one page. The cost of a page depends on its offset, not on
- * the number of links: an organization's newest are read from an index in order.
+ * the number of links, because an organization's newest links are read from an index in order.
  */
 import type { RankedLink } from '#api/deps.ts';
 import type { Page } from '#api/listing.ts';
@@ -18,7 +18,7 @@ export interface LinkFilters {
   readonly created_before?: string;
 }
 
-/** Values of a statement; the first is `$2`, since `$1` is the organizations. */
+/** Values of a statement; the first is `$2`, because `$1` is the organizations. */
 class Values {
   readonly list: unknown[] = [];
 
@@ -28,7 +28,7 @@ class Values {
   }
 }
 
-/** The source `l`, and its conditions. It always has id, organization_id, app_id, archived and created_at. */
+/** The source `l` and its conditions. It always has id, organization_id, app_id, archived and created_at. */
 interface Source {
   readonly from: string;
   readonly where: string;
@@ -40,7 +40,7 @@ function hasTag({ values: tags, isExclusion }: ValueFilter, values: Values): str
   const ids = `SELECT link_id FROM link_tags WHERE organization_id = ANY ($1) AND tag = ANY (${values.bind(tags)}::text[])`;
   return `l.id ${isExclusion ? 'NOT IN' : 'IN'} (${ids})`;
 }
-/** Links of a deleted app are gone, although their rows are not marked. */
+/** Links of a deleted app count as deleted, although their rows are not marked. */
 const ofLiveApps =
   'l.app_id = ANY (ARRAY(SELECT id FROM apps WHERE organization_id = ANY ($1) AND deleted_at IS NULL))';
 
@@ -74,7 +74,7 @@ export async function matchingIds(tenant: TenantQueries, filters: LinkFilters, m
   return (await tenant.query<{ id: string }>(sql, values.list)).map(({ id }) => id);
 }
 
-/** A LIKE pattern that finds the text anywhere. */
+/** A LIKE pattern that matches the text anywhere. */
 function likePattern(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`;
 }
@@ -113,13 +113,13 @@ const newest = ({ from, where }: Source, limit: string) => `
      WHERE l.organization_id = o.organization_id AND ${where}
      ORDER BY l.created_at DESC, l.id DESC LIMIT ${limit}) AS n`;
 
-/** The links after this one in a list of the newest. */
+/** The links after this one in a newest-first list. */
 export interface LinkPosition {
   readonly created_at: Date;
   readonly id: string;
 }
 
-/** The source, from a position on. */
+/** The source, starting at a cursor. */
 function sourceAfter(filters: LinkFilters, after: LinkPosition | undefined, values: Values): Source {
   const source = sourceOf(filters, values);
   if (!after) return source;
@@ -177,7 +177,7 @@ async function searchedPage(
   return { total: found.total, rows };
 }
 
-/** A page of the links by clicks: those of the ranking first, then the newest of the others. */
+/** A page of links by clicks: ranked links first, then the newest of the others. */
 export async function linksByClicks(
   tenant: TenantQueries,
   filters: LinkFilters,

@@ -18,7 +18,7 @@ export const listTags = route({
   limit: 'general',
   tag: 'Links',
   summary: 'List the tags of links',
-  description: 'In alphabetical order, each with its number of links, archived ones included.',
+  description: 'In alphabetical order, each with its number of links, including archived ones.',
   query: Type.Object(
     {
       ...pageQuery,

@@ -10,7 +10,10 @@ import { urlFaults } from '#common/links/web-address.ts';
 import { createOrRefuse } from './create.ts';
 import { changeLink } from './update.ts';
 
-/** Another request may create or delete the link between two steps; that often in a row is a fault. */
+/**
+ * Another request may create or delete the link between two steps; if that happens this often in a row, something is
+ * wrong.
+ */
 const ATTEMPTS_MAX = 5;
 
 export const upsertLink = route({
@@ -21,9 +24,9 @@ export const upsertLink = route({
   scope: 'links:write',
   limit: 'links',
   tag: 'Links',
-  summary: 'Create or change the link with an external id',
+  summary: 'Create or update the link with an external id',
   description:
-    'If the app has a link with this external_id, the given fields of it are changed, as with PATCH; otherwise the link is created, which needs a path or a url. Sending the request again changes nothing.',
+    'If the app has a link with this external_id, the given fields are updated, as with PATCH. Otherwise the link is created, which requires a path or a url. Repeating the request changes nothing.',
   params: Type.Object({
     app_id: Type.String({ examples: [linkExample.app_id] }),
     external_id: Type.String({ minLength: 1, maxLength: 255, description: 'Percent-encoded.', examples: ['sku-42'] }),
@@ -33,7 +36,7 @@ export const upsertLink = route({
   bodyFaults: (body) => [...urlFaults(body, ['url']), ...linkFaults(body)],
   bodyExample: { path: '/products/42', campaign: 'summer_sale' },
   answers: {
-    200: { description: 'The changed link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
+    200: { description: 'The updated link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
     201: { description: 'The new link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
   },
   async handle(deps, { caller, params, body }) {
@@ -60,7 +63,7 @@ export const upsertLink = route({
       if (path === undefined) return invalid('path', 'is required: there is no link with this external_id yet');
       const created = await createOrRefuse(deps, owner, { ...fields, path, external_id });
       if (created instanceof Rejection) {
-        // Which of two unique indexes reports the conflict is arbitrary: a repeated request violates both.
+        // A repeated request violates both unique indexes, and either of them may report the conflict.
         if (created.reason === 'taken' && (await byExternalId(deps, caller, params.app_id, external_id))) continue;
         return created;
       }

@@ -1,8 +1,9 @@
 /**
- * Shows records as they are written to the log. One reader of the log serves all clients of the process; it exists, with
- * its connection, only while there is a client. Nothing waits for a client, and no edge or ingest process knows of one.
+ * Streams records as they are written to the log. One reader of the log serves all clients of the process; it and its
+ * connection exist only while there is a client. Nothing waits for a client, and edge and ingest processes do not know
+ * about clients.
  *
- * A client that comes back with a position reads the log from there on its own, until it has reached the shared reader.
+ * A client that resumes from a position reads the log separately, until it has caught up with the shared reader.
  */
 import { payloadOf, readFrame } from '#common/log/frame.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -13,7 +14,7 @@ import { type LiveFilter, LiveStream, positionText, type RecordPosition, records
 import { isAfter, type LogPosition, readTail, type TailItem, TailLost } from './log-tail.ts';
 
 export interface LiveFeedOptions {
-  /** Empty: there is no live feed. */
+  /** If empty, there is no live feed. */
   readonly natsUrl: string;
   readonly installation: string;
   readonly log: { warn(fields: object, message: string): void };
@@ -22,27 +23,27 @@ export interface LiveFeedOptions {
 
 export const streamsMax = 200;
 export const streamsPerCallerMax = 10;
-/** Servers and proxies close a connection that is silent for longer. */
+/** Servers and proxies close connections that are silent for longer. */
 const defaultHeartbeatMs = 5_000;
-/** Rights are checked again with every second heartbeat. */
+/** Permissions are checked again at every second heartbeat. */
 const beatsPerCheck = 2;
-/** How far back a client can begin. */
+/** How far back a client can resume. */
 export const replayMsMax = 300_000;
-/** The shared reader does not catch up with more than this, but jumps to the end. */
+/** If the shared reader is further behind than this, it skips to the end. */
 const lagMsMax = 10_000;
-/** Clocks of machines differ by less. */
+/** Clocks of machines differ by less than this. */
 const clockSkewMs = 2_000;
 const retryMs = 1_000;
 
 export interface LiveClient {
-  /** Of the user or the server key. */
+  /** Id of the user or the server key. */
   readonly callerId: string;
   readonly filter: LiveFilter;
-  /** What it has seen already; null: it begins now. */
+  /** The last position that the client has seen; null: it starts now. */
   readonly after: RecordPosition | null;
-  /** The stream ends after this time; 0: once it has what the log holds. */
+  /** The stream ends after this time; 0: after sending what the log holds. */
   readonly seconds: number;
-  /** Whether it may still watch. */
+  /** Whether the client may still watch. */
   readonly mayWatch: () => Promise<boolean>;
 }
 
@@ -51,7 +52,7 @@ type Message = Extract<TailItem, { state: 'message' }>;
 /** The shared reader, from the first client to the last. */
 interface Run {
   readonly ending: AbortController;
-  /** The connection, once it reads; null if it can't. */
+  /** The connection, once it is reading; null if the log cannot be read. */
   readonly nats: Promise<Nats | null>;
   ended: Promise<void>;
 }
@@ -63,7 +64,7 @@ export class LiveFeed {
   #isStopped = false;
   /** The last message that the shared reader has read. */
   #position: LogPosition | null = null;
-  /** When it last knew that there was no later one. */
+  /** When the reader was last known to be at the end of the log. */
   #idleMs = 0;
 
   constructor(options: LiveFeedOptions) {
@@ -74,12 +75,12 @@ export class LiveFeed {
     return this.#options.natsUrl !== '';
   }
 
-  /** Readers of the log: tests show that there is none without a client. */
+  /** Number of readers of the log, for tests that show that there is none without a client. */
   get isReading(): boolean {
     return this.#run !== null;
   }
 
-  /** A new client. `full`: it has too many streams already, or the process has; `unavailable`: the log can't be read. */
+  /** Adds a client. `full`: the caller or the process has too many streams; `unavailable`: the log can't be read. */
   async open(client: LiveClient): Promise<LiveStream | 'full' | 'unavailable'> {
     if (!this.isConfigured || this.#isStopped) return 'unavailable';
     const own = [...this.#streams.values()].filter(({ callerId }) => callerId === client.callerId).length;
@@ -109,7 +110,7 @@ export class LiveFeed {
     await this.#run?.ended;
   }
 
-  /** Where the shared reader is: a client that comes back with it misses nothing. */
+  /** The position of the shared reader: a client that resumes from it misses nothing. */
   now(): RecordPosition {
     const idleMs = (this.#idleMs || Date.now()) - clockSkewMs;
     const position = this.#position;
@@ -176,7 +177,7 @@ export class LiveFeed {
           }
         } catch (error) {
           if (!(error instanceof TailLost)) throw error;
-          log.warn({ reason: error.message }, 'the live feed reads the log again');
+          log.warn({ reason: error.message }, 'the live feed lost the log; reading it again');
           if (!isOpen) return;
           await sleep(systemTime, retryMs);
         }
@@ -186,7 +187,7 @@ export class LiveFeed {
     }
   }
 
-  /** Where reading begins again after it was lost: null is the end of the log. */
+  /** Where reading resumes after it was interrupted; null: the end of the log. */
   #restart(): number | null {
     const fromMs = Math.max(this.#position?.timeMs ?? 0, this.#idleMs - clockSkewMs);
     if (fromMs <= 0) return null;
@@ -218,7 +219,7 @@ export class LiveFeed {
         const isAtEnd = idles > 0 || (item.state === 'message' && item.isLast);
         const shared = this.#position;
         const hasReached = shared === null ? isAtEnd : !isAfter(shared, stream.reached);
-        // Twice, because what the shared reader has may have come in between; if not, it was purged.
+        // Reads twice, because records of the shared reader may have arrived in between; otherwise they were purged.
         if (hasReached || idles > 1) break;
       }
     } catch (error) {
@@ -229,7 +230,7 @@ export class LiveFeed {
     if (this.#streams.get(stream)?.seconds === 0) stream.end();
   }
 
-  /** Sends the records of a message to those who want them. A message that is not frames of ours has none. */
+  /** Sends the records of a message to the clients that want them. A message in another format has none. */
   #give(message: Message, streams: readonly LiveStream[]): void {
     const { bytes, position } = message;
     let record = 0;
@@ -246,14 +247,14 @@ export class LiveFeed {
   }
 }
 
-/** After the last record of any message. */
+/** The position after the last record of any message. */
 const RECORDS_END = 999_999_999;
 
 async function check(stream: LiveStream, { mayWatch }: LiveClient): Promise<void> {
   if (!(await mayWatch())) stream.end();
 }
 
-/** Those with an organization whose id is in the frame. */
+/** Clients of an organization whose id appears in the frame. */
 function wantedBy(payload: Buffer, streams: readonly LiveStream[]): LiveStream[] {
   const has = new Map<string, boolean>();
   return streams.filter(({ filter }) =>
@@ -289,7 +290,7 @@ function isLater(one: RecordPosition, other: RecordPosition): boolean {
   return isAfter(one, other) || (!isAfter(other, one) && one.record > other.record);
 }
 
-/** Null fields and empty texts are left out. */
+/** Null fields and empty strings are omitted. */
 function recordText(position: RecordPosition, { kind, app_id, link_id, shown }: LiveRecord): string {
   const data = JSON.stringify({ app_id, link_id, ...shown }, (_key, value: unknown) =>
     value === '' ? undefined : value,

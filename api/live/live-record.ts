@@ -1,6 +1,6 @@
 /**
- * What the live feed shows of a record. Nothing of it identifies a person more than an export does: no address, no user
- * agent, no user id, none of an event's properties. Ingest has not seen the record yet, so it has no country.
+ * The fields of a record that the live feed shows. They identify a person no more than an export does: no address, no
+ * user agent, no user id, and no event properties. Ingest has not processed the record yet, so it has no country.
  */
 import { isbot } from 'isbot';
 import { familyOf } from '#common/device-family.ts';
@@ -14,14 +14,14 @@ import { readFields } from '#common/log/record-fields.ts';
 
 export type LiveKind = RecordKind | 'open';
 
-/** Empty texts are left out. */
+/** Empty strings are omitted. */
 export interface LiveRecord {
   readonly kind: LiveKind;
   readonly organization_id: string;
   readonly app_id: string;
   readonly link_id: string;
   readonly device_id: string;
-  /** The fields of its kind, as they are sent. */
+  /** The fields of this kind, as they are sent. */
   readonly shown: Readonly<Record<string, unknown>>;
 }
 
@@ -36,7 +36,7 @@ const clickMax = {
 } as const;
 const clickNames = Object.keys(clickMax) as (keyof typeof clickMax)[];
 
-/** Null for a line that will not become a row. Never throws. */
+/** Null for a line that ingest will not store. Never throws. */
 export function liveRecordOf(kind: RecordKind, line: string): LiveRecord | null {
   switch (kind) {
     case 'click':

@@ -1,5 +1,5 @@
 /**
- * One client of the live feed: what it wants to see, what waits to be sent to it, and how much of it was left out.
+ * One client of the live feed: its filter, its send queue, and how much was left out.
  *
  *   replaying ──reached the log's end──▶ live ──its time is up, the process stops, the client left──▶ over
  *        └───────────────── too much waits, or it may not watch any more ───────────────────────────────▲
@@ -8,12 +8,12 @@ import type { LiveRecord } from './live-record.ts';
 import type { LogPosition } from './log-tail.ts';
 import { type SampledSecond, Sampler } from './sampler.ts';
 
-/** Records a second that one client gets. */
+/** Maximum records per second for one client. */
 export const recordsPerSecondMax = 100;
-/** What may wait for a client; one that reads more slowly is dropped. */
+/** Maximum queue of a client; slower clients are disconnected. */
 const queuedBytesMax = 1_048_576;
 
-/** Of several values, any one; null: all. */
+/** Matches any of several values; null: all. */
 export interface LiveFilter {
   readonly organizationIds: readonly string[];
   readonly appIds: readonly string[] | null;
@@ -27,13 +27,13 @@ export interface RecordPosition extends LogPosition {
   readonly record: number;
 }
 
-/** A text without characters that JSON escapes: it stands in a line as it is. */
+/** Text without characters that JSON escapes, so that it appears in a line unchanged. */
 const plain = /^[\x20-\x21\x23-\x5b\x5d-\x7e]*$/;
 
 export class LiveStream implements AsyncIterableIterator<Uint8Array> {
   readonly filter: LiveFilter;
   isReplaying: boolean;
-  /** Everything up to here was considered for it. */
+  /** Everything up to here was considered for this client. */
   reached: RecordPosition;
   readonly #marks: readonly (readonly string[])[];
   readonly #sampler = new Sampler(recordsPerSecondMax);
@@ -62,7 +62,7 @@ export class LiveStream implements AsyncIterableIterator<Uint8Array> {
     return this.#ending.signal.aborted;
   }
 
-  /** Whether a line may be about what the client wants to see: cheaper than parsing it. */
+  /** Whether a line may match the client's filter: cheaper than parsing it. */
   mayWant(line: string): boolean {
     return this.#marks.every((texts) => texts.some((text) => line.includes(text)));
   }
@@ -77,13 +77,13 @@ export class LiveStream implements AsyncIterableIterator<Uint8Array> {
     );
   }
 
-  /** Whether the next record of this time is among those that are sent; ends the second before. */
+  /** Whether the next record of this time is in the sample; finishes the previous second. */
   samples(timeMs: number): boolean {
     this.endSecond(timeMs);
     return this.#sampler.takes();
   }
 
-  /** Says what was left out of the current second, if it is over. */
+  /** Reports what was left out of the current second, if it is over. */
   endSecond(nowMs: number): void {
     const left = this.#sampler.endSecond(nowMs);
     if (left !== null) this.send(sampledText(left));
@@ -101,7 +101,7 @@ export class LiveStream implements AsyncIterableIterator<Uint8Array> {
     this.#wakeReader();
   }
 
-  /** Resolves when the client has taken most of what waited, or the stream is over. */
+  /** Resolves when the client has read most of its queue, or the stream is over. */
   async room(): Promise<void> {
     while (this.#queuedBytes > queuedBytesMax / 4 && !this.isOver) {
       await new Promise<void>((resolve) => {
@@ -115,7 +115,7 @@ export class LiveStream implements AsyncIterableIterator<Uint8Array> {
     this.signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
   }
 
-  /** What waits is still sent, and nothing more. */
+  /** Queued records are still sent, but no new ones. */
   end(): void {
     this.#ending.abort();
     this.#wakeReader();
@@ -157,7 +157,7 @@ export function positionText({ timeMs, sequence, record }: RecordPosition): stri
   return `${timeMs}-${sequence}-${record}`;
 }
 
-/** Null for a text that is no position. */
+/** Null for text that is not a position. */
 export function readPosition(text: string): RecordPosition | null {
   const [, timeMs, sequence, record] = positionShape.exec(text) ?? [];
   if (timeMs === undefined) return null;

@@ -53,7 +53,7 @@ async function watch(query = '', token = owner.token, headers: Record<string, st
 
 const idsOf = (client: StreamClient, name: string) => client.of('click').map(({ data }) => data[name]);
 
-test('an organization sees its records as they arrive, and no other does', async () => {
+test('an organization sees its records as they arrive, and no other organization does', async () => {
   const [mine, theirs] = [await watch(), await watch('', stranger.token)];
   const click_id = newId('clk', 1);
   await log.write('click', clickOf(place, { click_id }), clickOf(foreign));
@@ -120,7 +120,7 @@ test('more than a hundred records a second are sampled, and the stream says at w
   expect([seen >= 400, sent, rate]).toEqual([true, 100, Math.round(1_000_000 / seen) / 10_000]);
 });
 
-test('a client that comes back gets exactly what it missed, and may end there', async () => {
+test('a client that resumes gets exactly what it missed, and may end there', async () => {
   const first = await watch();
   const ids = Array.from({ length: 3 }, () => newId('clk', 1));
   await log.write('click', ...ids.map((click_id) => clickOf(place, { click_id })));
@@ -131,7 +131,7 @@ test('a client that comes back gets exactly what it missed, and may end there', 
   const again = await watch('?seconds=0', owner.token, { 'last-event-id': first.of('click')[1]?.id ?? '' });
   await again.ended;
   expect(idsOf(again, 'click_id')).toEqual([ids[2], missed]);
-  // Another client keeps the shared reader running, ahead of what is read again.
+  // Another client keeps the shared reader running, ahead of the resumed position.
   const watching = await watch();
   const later = newId('clk', 1);
   const resumed = await watch('', owner.token, { 'last-event-id': first.of('click')[2]?.id ?? '' });
@@ -140,7 +140,7 @@ test('a client that comes back gets exactly what it missed, and may end there', 
   expect(idsOf(watching, 'click_id')).toEqual([later]);
 });
 
-test('what is too old to be read again is a gap, and a foreign id a 400', async () => {
+test('records that are too old are reported as a gap, and an unknown id gets a 400', async () => {
   const old = `${Date.now() - 3_600_000}-1-0`;
   const client = await watch('?seconds=0', owner.token, { 'last-event-id': old });
   await client.ended;
@@ -175,7 +175,7 @@ test('a stream survives the restart of NATS', { tags: ['slow'] }, async () => {
   await expect.poll(shown, { timeout: 30_000, interval: 500 }).toBeGreaterThan(0);
 });
 
-test('a stream ends when its client may not watch any more', async () => {
+test('a stream ends when its client may no longer watch', async () => {
   let isAllowed = true;
   const feed = new LiveFeed({
     ...{ natsUrl: nats.url, installation: defaultInstallation, log: { warn: () => undefined }, heartbeatMs: 20 },
@@ -190,7 +190,7 @@ test('a stream ends when its client may not watch any more', async () => {
   await feed.stop();
 });
 
-test('without NATS there is no live feed, and the answer says so', async () => {
+test('without NATS there is no live feed, and the response says so', async () => {
   const feed = new LiveFeed({ natsUrl: '', installation: defaultInstallation, log: { warn: () => undefined } });
   expect(feed.isConfigured).toBe(false);
 });
@@ -207,7 +207,7 @@ test('an idle stream stays open, and ends soon after the membership of its user'
   await expect.poll(() => client.isOver, { timeout: 30_000 }).toBe(true);
 });
 
-test('the page about trust says which machines report, who stores, and how full the log is', async () => {
+test('the trust page shows which machines report, which partitions are being stored, and how full the log is', async () => {
   await log.write('click', clickOf(place));
   await api.db.execute(`INSERT INTO ingest.progress (machine, committed_to, updated_at)
     VALUES ('edge-1', 1, now()), ('edge-2', 1, now() - interval '5 minutes')`);
@@ -228,7 +228,7 @@ test('the page about trust says which machines report, who stores, and how full 
   }
 });
 
-test('what the log holds is unknown, and the page answers, if NATS has no such log, does not listen or hangs', async () => {
+test('if NATS has no such log, is down or hangs, the page still responds and shows the log as unknown', async () => {
   const hanging = createServer(() => undefined).listen(0, '127.0.0.1');
   await once(hanging, 'listening');
   const state = (natsUrl: string, installation = defaultInstallation) =>

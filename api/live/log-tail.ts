@@ -1,11 +1,11 @@
 /**
- * Reads the log from its end, or from a moment on, for as long as it is iterated. It only watches: positions in the
- * stream can go back when a server loses its tail, so nothing durable may rest on what it reads.
+ * Reads the log from its end, or from a point in time, for as long as it is iterated. Only for watching: stream
+ * positions can go back when a server loses its tail, so nothing durable may depend on what it reads.
  */
 import { randomUUID } from 'node:crypto';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 
-/** A message's place in the log: times first, because sequences restart when the stream is created again. */
+/** A message's position in the log: time first, because sequences restart when the stream is recreated. */
 export interface LogPosition {
   /** When the server stored it. */
   readonly timeMs: number;
@@ -13,7 +13,7 @@ export interface LogPosition {
 }
 
 export type TailItem =
-  /** Whatever is stored from now on will be read. */
+  /** Everything stored from now on will be read. */
   | { readonly state: 'opened' }
   /** Everything that the log holds was read. */
   | { readonly state: 'idle' }
@@ -25,7 +25,7 @@ export type TailItem =
       readonly isLast: boolean;
     };
 
-/** Reading ended before its time: it has to begin again. */
+/** Reading was interrupted: it has to start again. */
 export class TailLost extends Error {}
 
 const pullMessages = 128;
@@ -40,7 +40,7 @@ export function isAfter(one: LogPosition, other: LogPosition): boolean {
   return one.timeMs > other.timeMs || (one.timeMs === other.timeMs && one.sequence > other.sequence);
 }
 
-/** @param fromMs null: only what is stored from now on. @throws TailLost */
+/** @param fromMs null: only messages stored from now on. @throws TailLost */
 export async function* readTail(
   nats: NatsClient,
   fromMs: number | null,
@@ -76,14 +76,14 @@ export async function* readTail(
   }
 }
 
-/** 100 is a heartbeat; 404, 408 and 409 end a pull. @throws TailLost */
+/** Status 100 is a heartbeat; 404, 408 and 409 end a pull. @throws TailLost */
 function endOfPull(status: number): boolean {
   if (status === 100) return false;
   if (status === 404 || status === 408 || status === 409) return true;
   throw new TailLost(`JetStream answered ${status}`);
 }
 
-/** It disappears by itself: the API may not delete consumers. @throws TailLost */
+/** The consumer expires by itself, because the API may not delete consumers. @throws TailLost */
 async function createConsumer(nats: NatsClient, fromMs: number | null): Promise<string> {
   const name = `live-${randomUUID()}`;
   const config = {
@@ -138,7 +138,7 @@ function deliveryOf({ reply }: NatsMessage): Delivery | null {
   };
 }
 
-/** What one pull brings, at most: messages that wait until they are taken. */
+/** Maximum messages of one pull, which wait until they are processed. */
 class Inbox {
   readonly subject: string;
   readonly #messages: NatsMessage[] = [];
@@ -154,7 +154,7 @@ class Inbox {
     signal.addEventListener('abort', () => this.#wake(), { once: true });
   }
 
-  /** The next message; undefined if none arrives in this time, or when the reader is to end. */
+  /** The next message; undefined if none arrives in this time, or when the reader is stopping. */
   async next(timeoutMs: number): Promise<NatsMessage | undefined> {
     if (this.#messages.length === 0) {
       await new Promise<void>((resolve) => {

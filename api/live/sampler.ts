@@ -1,6 +1,6 @@
-/** Chooses which records of a second are shown, spread evenly by the number of the second before. */
+/** Samples the records of a second evenly, based on the number of records in the previous second. */
 
-/** What a second had, if not all of it was shown. */
+/** The counts of a second, if not all of its records were shown. */
 export interface SampledSecond {
   readonly seen: number;
   readonly sent: number;
@@ -11,7 +11,7 @@ export class Sampler {
   #second = Number.NEGATIVE_INFINITY;
   #seen = 0;
   #sent = 0;
-  /** Records of the second before; every `#before / #perSecondMax`th is taken. */
+  /** Records in the previous second; every `#before / #perSecondMax`th is taken. */
   #before = 0;
   #credit = 0;
 

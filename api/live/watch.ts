@@ -17,21 +17,22 @@ const query = Type.Object(
     app_id: Type.Optional(Type.String({ description: 'Only records of this app.' })),
     link_id: Type.Optional(
       Type.String({
-        description: 'Only records that name this link. Most events do not: they get it from their install later.',
+        description:
+          'Only records that name this link. Most events do not: they are assigned a link later, through their install.',
       }),
     ),
     device_id: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 256,
-        description: 'Only records that name this device; clicks never do.',
+        description: 'Only records that name this device. Clicks never do.',
       }),
     ),
     seconds: Type.Optional(
       Type.Integer({
         minimum: 0,
         maximum: secondsMax,
-        description: `The stream ends after this time; default ${secondsMax}. 0: it ends once it has sent what the log holds after Last-Event-ID.`,
+        description: `The stream ends after this time; default ${secondsMax}. 0: it ends after sending the records since Last-Event-ID.`,
       }),
     ),
   },
@@ -57,13 +58,13 @@ const watchLive = route({
   scope: 'analytics:read',
   limit: 'general',
   tag: 'Live',
-  summary: 'Watch clicks, installs, openings, events and matches as they arrive',
-  description: `Server-sent events, each within about a second: \`click\`, \`install\`, \`open\`, \`event\` and \`match\`, before they are counted. A \`platform\` of \`other\` includes desktops.
+  summary: 'Stream records as they arrive',
+  description: `Server-sent events of the types \`click\`, \`install\`, \`open\`, \`event\` and \`match\`, each within about a second, before the record appears in statistics. A \`platform\` of \`other\` includes desktops.
 
-More than ${recordsPerSecondMax} records a second are sampled: \`sampled\` says how many there were (\`seen\`), how many were sent (\`sent\`), and their ratio (\`rate\`).
-Send the last id as \`Last-Event-ID\` to continue after it, as browsers do by themselves; what is more than ${replayMsMax / 60_000} minutes old is left out, and \`gap\` says from when to when. A record may be sent twice.
+Above ${recordsPerSecondMax} records a second, the stream is sampled: an event \`sampled\` says how many records there were (\`seen\`), how many were sent (\`sent\`), and the ratio (\`rate\`).
+To resume, send the last id as \`Last-Event-ID\`, as browsers do automatically. Records older than ${replayMsMax / 60_000} minutes are skipped, and an event \`gap\` says from when to when. A record may be sent twice.
 
-A client that reads too slowly is disconnected. The stream also ends when the login or key does, or when its rights change. At most ${streamsPerCallerMax} streams per user or key, and ${streamsMax} per process: more are a 429.`,
+A client that reads too slowly is disconnected. The stream also ends when the login or key expires or is revoked, or when its permissions change. At most ${streamsPerCallerMax} streams per user or key, and ${streamsMax} per process; beyond that, the answer is 429.`,
   query,
   answers: {
     200: { description: 'The stream.', contentType: 'text/event-stream', schema: Type.String(), example },
@@ -87,7 +88,7 @@ A client that reads too slowly is disconnected. The stream also ends when the lo
     return {
       status: 200,
       contentType: 'text/event-stream; charset=utf-8',
-      // Proxies would hold it back to fill their buffers.
+      // Without this, proxies would buffer the stream.
       headers: { 'X-Accel-Buffering': 'no' },
       stream,
       onClosed: () => stream.end(),

@@ -11,7 +11,7 @@ export function exposeMail(registry: Registry, { counters }: Mailer): void {
   exposeCounter(
     registry,
     'signpost_api_mail_failures_total',
-    'Attempts to send a mail that failed, by reason.',
+    'Failed attempts to send a mail, by reason.',
     ['reason'],
     (set) => {
       for (const [reason, count] of counters.attempts) set({ reason }, count);

@@ -63,7 +63,7 @@ async function rowOf(recipient: string): Promise<MailRow | undefined> {
 const makeDue = (recipient: string) =>
   api.db.execute('UPDATE mails SET due_at = now() WHERE recipient = $1', [recipient]);
 
-/** A mailer of another process, or with another mail server. */
+/** A mailer of another process, or with a different mail server. */
 function otherMailer(settings: Partial<SmtpSettings> = {}): Mailer {
   const base = { host: '127.0.0.1', port: smtp.port, isSecure: false, allowsPlain: false, ...login };
   const send = smtpSender({ ...base, from: 'links@example.com', ...settings }, { ca: certificate.cert, stepMs: 500 });
@@ -89,13 +89,13 @@ test('an invited person gets the link by mail, over TLS, in the language of the 
   expect(accepted.status).toBe(201);
 });
 
-test('the link is stored encrypted until the mail is sent, and not at all afterwards', async () => {
+test('the link is stored encrypted until the mail is sent, and then deleted', async () => {
   const email = newAddress();
   const { token } = await invite(email);
   const before = await rowOf(email);
   expect(before?.content_ciphertext).toMatch(/^test\./);
   expect(JSON.stringify(await api.db.query('SELECT row_to_json(m)::text AS row FROM mails m'))).not.toContain(token);
-  // A rotated SECRET_KEY can still be read afterwards.
+  // Still readable after SECRET_KEY is rotated.
   const rotated = new Encryption(parseSecretKeys(`${newSecretKey('next')},${api.secretKey}`));
   expect(await reencryptMail(api.db, rotated)).toBeGreaterThanOrEqual(1);
   expect((await rowOf(email))?.content_ciphertext).toMatch(/^next\./);
@@ -115,14 +115,14 @@ test('a withdrawn invitation is not mailed', async () => {
   expect([mailsTo(email).length, (await rowOf(email))?.failure]).toEqual([0, 'withdrawn']);
 });
 
-test('of several processes one sends a mail, and one that dies during an attempt costs one attempt', async () => {
+test('only one of several processes sends a mail, and a process that dies during an attempt uses up that attempt', async () => {
   const email = newAddress();
   await invite(email);
   await Promise.all([api.mailer.look(), otherMailer().look(), otherMailer().look()]);
   expect(mailsTo(email)).toHaveLength(1);
   const dead = newAddress();
   await invite(dead);
-  // What a process that dies between the claim and the answer leaves behind.
+  // The state that a process leaves behind when it dies between claiming a mail and sending it.
   await api.db.execute(`UPDATE mails SET attempts = 1, due_at = now() + interval '2 minutes' WHERE recipient = $1`, [
     dead,
   ]);
@@ -152,7 +152,7 @@ test('an attempt whose lease has ended changes nothing any more', async () => {
   expect([mailsTo(email).length, await rowOf(email)]).toMatchObject([1, { state: 'sent', attempts: 2 }]);
 });
 
-test('a mail that the server refuses is given up; one that it cannot take now is tried again, at most eight times', async () => {
+test('a mail that the server rejects permanently is given up; after a temporary error it is retried, at most eight times', async () => {
   const [refused, busy] = [newAddress(), newAddress()];
   smtp.refuse({ code: 550, message: 'no such user' });
   await invite(refused);
@@ -192,7 +192,7 @@ test.each([
   expect(mailsTo(email)).toHaveLength(1);
 });
 
-test('a server that hangs costs its time limit and no more, and the mail is sent when it answers again', async () => {
+test('a hanging server costs no more than the time limit, and the mail is sent when the server responds again', async () => {
   const email = newAddress();
   await invite(email);
   smtp.hang(true);
@@ -206,7 +206,7 @@ test('a server that hangs costs its time limit and no more, and the mail is sent
   expect(mailsTo(email)).toHaveLength(1);
 });
 
-test('without STARTTLS no mail and no password is sent, unless the operator allows it', async () => {
+test('without STARTTLS neither mail nor password is sent, unless the operator allows it', async () => {
   const plain = await smtpServerForTest();
   const email = newAddress();
   await invite(email);
@@ -231,7 +231,7 @@ test('mail that has expired is not sent, and rows are deleted after some days', 
   expect(await rowOf(late)).toBeDefined();
 });
 
-test('an address gets at most five mails of a kind an hour; the invitation is made all the same', async () => {
+test('an address gets at most five mails of a kind per hour; beyond that, the invitation is created without a mail', async () => {
   const email = newAddress();
   const states: string[] = [];
   for (let n = 0; n < 7; n++) states.push((await invite(email)).mail);
@@ -255,7 +255,7 @@ const ask = (email: string) => api.call('', 'POST', '/auth/password-reset', { em
 const confirm = (token: string, password = good) =>
   api.call('', 'POST', '/auth/password-reset/confirm', { token, password });
 
-test('a link that works once replaces a forgotten password and ends every login of the account', async () => {
+test('a single-use link replaces a forgotten password and ends every login of the account', async () => {
   const person = await personWithPassword();
   const old = await api.call('', 'POST', '/auth/login', {
     email: person.email,
@@ -291,14 +291,14 @@ test('a request for an address without an account gets the same answer and no ma
   expect(await rowOf(known.email)).toBeDefined();
 });
 
-test('an address gets at most five links an hour, and no link is stored that is not mailed', async () => {
+test('an address gets at most five links per hour, and links that are not mailed are not stored', async () => {
   const person = await personWithPassword();
   for (let n = 0; n < 7; n++) expect((await ask(person.email)).status).toBe(202);
   const sql = 'SELECT FROM password_resets WHERE user_id = $1';
   expect(await api.db.query(sql, [person.user_id])).toHaveLength(5);
 });
 
-test('a link ends after an hour, and when the password changes or the account is disabled', async () => {
+test('a link expires after an hour, and when the password changes or the account is disabled', async () => {
   const linkOf = async (email: string) => {
     await ask(email);
     await api.mailer.look();

@@ -1,17 +1,18 @@
 /**
- * Sends the mail that is owed (owed-mail.ts), and forgets old mail.
+ * Sends the mail in the outbox (mail-outbox.ts), and deletes old mail.
  *
  *   waiting ──accepted by the mail server──▶ sent
  *      └──refused for good, expired, withdrawn, or `attemptsMax` attempts──▶ failed
  *
- * An attempt is counted before it begins, and its mail is not due again until the lease ends: of several processes one sends a
- * mail, and one that dies during an attempt costs that attempt. A mail may arrive twice if the answer of the mail server is
- * lost, at most `attemptsMax` times.
+ * An attempt is counted before it starts, and its mail is not due again until the lease ends: only one of several
+ * processes sends a mail, and a process that dies during an attempt uses up that attempt. If the mail server's response
+ * is lost, a mail may arrive more than once, at most `attemptsMax` times.
  *
  * Bounds: `atOnce` mails at a time, `attemptsMax` attempts, `keptDays`.
  */
+
+import { mailContext } from '#api/mail-outbox.ts';
 import { type MailContent, mailText } from '#api/mail-texts.ts';
-import { mailContext } from '#api/owed-mail.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { Log } from '#common/process/telemetry.ts';
@@ -22,16 +23,16 @@ const lookMs = 2_000;
 const forgetMs = 10 * MINUTE_MS;
 const atOnce = 4;
 const leaseMs = 2 * MINUTE_MS;
-/** After each failed attempt; half a day together. */
+/** Delay after each failed attempt; half a day in total. */
 const delaysMs = [
   ...[30 * SECOND_MS, 2 * MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS],
   ...[HOUR_MS, 3 * HOUR_MS, 8 * HOUR_MS],
 ];
 export const attemptsMax = delaysMs.length + 1;
-/** Longer than a link works, and than the longest limit counts. */
+/** Longer than a link is valid, and longer than the period of any limit. */
 const keptDays = 8;
 const forgottenMax = 1_000;
-/** At the end of the process, attempts under way have this long. */
+/** Time that running attempts have when the process stops. */
 const drainMs = 5_000;
 
 interface ClaimedMail {
@@ -47,7 +48,7 @@ const claim = `
    WHERE id IN (SELECT id FROM mails WHERE state = 'waiting' AND due_at <= now()
                  ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
   RETURNING id, recipient, content_ciphertext, attempts, expires_at <= now() AS is_expired`;
-/** Only while the attempt is the last one: a process whose lease has ended changes nothing. */
+/** Applies only to the latest attempt, so that a process whose lease has ended changes nothing. */
 const mine = `WHERE id = $1 AND attempts = $2 AND state = 'waiting'`;
 const end = `UPDATE mails SET state = $3, failure = $4, content_ciphertext = NULL ${mine}`;
 const retry = `UPDATE mails SET due_at = now() + $3 * interval '1 millisecond', failure = $4 ${mine}`;
@@ -63,13 +64,13 @@ export interface MailerParts {
   readonly db: Postgres;
   readonly encryption: Encryption;
   readonly log: Pick<Log, 'warn' | 'info'>;
-  /** Null if no mail server is configured: then mail is only forgotten. */
+  /** Null if no mail server is configured: then old mail is only deleted. */
   readonly send: SendMail | null;
 }
 
 export class Mailer {
   readonly name = 'mail';
-  /** Mails by what became of them, and failed attempts by reason, since the start of the process. */
+  /** Mails by outcome, and failed attempts by reason, since the start of the process. */
   readonly counters = { sent: 0, failed: 0, attempts: new Map<string, number>() };
   readonly #parts: MailerParts;
   readonly #stopping = new AbortController();
@@ -97,7 +98,7 @@ export class Mailer {
     clearTimeout(timer);
   }
 
-  /** Looks for mail now, if it is not sending already. */
+  /** Looks for mail now, unless it is already sending. */
   wake(): void {
     if (this.#timer === undefined || this.#isStopped) return;
     this.#running ??= this.look().finally(() => {
@@ -105,7 +106,7 @@ export class Mailer {
     });
   }
 
-  /** Sends what is due, until nothing is. Never rejects. */
+  /** Sends due mail until none is left. Never rejects. */
   async look(): Promise<void> {
     try {
       while (!this.#isStopped && (await this.#sendSome()) === atOnce);
@@ -115,12 +116,12 @@ export class Mailer {
       }
       this.#isBlind = false;
     } catch (err) {
-      if (!this.#isBlind) this.#parts.log.warn({ err }, 'the mail that is owed cannot be read; trying again');
+      if (!this.#isBlind) this.#parts.log.warn({ err }, 'reading the mail outbox failed; retrying');
       this.#isBlind = true;
     }
   }
 
-  /** Gives up what has expired, and deletes what is old. */
+  /** Gives up expired mail, and deletes old mail. */
   async forget(): Promise<void> {
     await this.#parts.db.execute(expire, [], 'mail_expire');
     await this.#parts.db.execute(forget, [], 'mail_forget');
@@ -142,7 +143,7 @@ export class Mailer {
     if (content === null) return this.#end(mail, 'failed', 'unreadable');
     const outcome = await send({ id, recipient, ...mailText(content) }, this.#stopping.signal);
     if (outcome.kind === 'sent') {
-      if (this.#isFailing) this.#parts.log.info('mail is sent again');
+      if (this.#isFailing) this.#parts.log.info('mail can be sent again');
       this.#isFailing = false;
       return this.#end(mail, 'sent', null);
     }
@@ -150,7 +151,7 @@ export class Mailer {
     this.counters.attempts.set(reason, (this.counters.attempts.get(reason) ?? 0) + 1);
     const delayMs = delaysMs[attempts - 1];
     if (outcome.kind === 'refused' || delayMs === undefined) return this.#end(mail, 'failed', reason);
-    if (!this.#isFailing) this.#parts.log.warn({ reason, mail: id }, 'a mail could not be sent; trying again');
+    if (!this.#isFailing) this.#parts.log.warn({ reason, mail: id }, 'sending a mail failed; retrying');
     this.#isFailing = true;
     await this.#parts.db.execute(retry, [id, attempts, delayMs, reason], 'mail_retry');
   }

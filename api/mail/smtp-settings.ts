@@ -1,11 +1,11 @@
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { SmtpSettings } from './smtp.ts';
 
-/** Null if no mail server is configured. @throws if a setting lacks another. */
+/** Null if no mail server is configured. @throws if a required setting is missing. */
 export function smtpSettings(config: ProcessConfig<'api'>): SmtpSettings | null {
   const { SMTP_URL: text, SMTP_TLS, MAIL_FROM: from } = config;
   if (text === '') return null;
-  if (from === '') throw new Error('SMTP_URL is set and MAIL_FROM is not: set it to the address that mail comes from');
+  if (from === '') throw new Error('SMTP_URL is set and MAIL_FROM is not: set MAIL_FROM to the sender’s address');
   const url = new URL(text);
   const isSecure = url.protocol === 'smtps:';
   return {

@@ -7,21 +7,21 @@ export interface SmtpSettings {
   readonly port: number;
   /** TLS from the first byte (smtps); otherwise STARTTLS. */
   readonly isSecure: boolean;
-  /** Whether mail may be sent in clear if the server offers no STARTTLS. */
+  /** Whether mail may be sent unencrypted if the server does not offer STARTTLS. */
   readonly allowsPlain: boolean;
   readonly user: string;
   readonly password: string;
   readonly from: string;
 }
 
-/** `refused`: the server will never take this mail. `failed`: another attempt may succeed. */
+/** `refused`: the server rejected this mail permanently. `failed`: another attempt may succeed. */
 export type SendOutcome =
   | { readonly kind: 'sent' }
   | { readonly kind: 'refused'; readonly reason: 'recipient_refused' | 'message_refused' }
   | { readonly kind: 'failed'; readonly reason: FailedReason };
 export type FailedReason = 'unreachable' | 'timeout' | 'tls' | 'login' | 'sender_refused' | 'busy';
 
-/** Of one attempt, from the first look-up to the server's answer: shorter than the mailer's lease. */
+/** Time limit of one attempt, from the DNS look-up to the server's response; shorter than the mailer's lease. */
 const timeLimitMs = 60_000;
 const stepMsMax = 20_000;
 
@@ -33,7 +33,7 @@ export type SendMail = (
 export interface SmtpOptions {
   /** Replaced in tests. */
   readonly stepMs?: number;
-  /** Certificates that are trusted besides the system's, in tests. */
+  /** Additional trusted certificates, for tests. */
   readonly ca?: string;
 }
 
@@ -57,7 +57,7 @@ export function smtpSender(settings: SmtpSettings, { stepMs = stepMsMax, ca }: S
       disableUrlAccess: true,
     });
   };
-  /** Loaded with the first mail: most processes send none. */
+  /** Loaded with the first mail, because most processes send none. */
   let transport: ReturnType<typeof open> | undefined;
   const domain = /@([^>\s]+)/.exec(from)?.[1] ?? 'localhost';
   return async ({ id, recipient, subject, text }, stopped) => {
@@ -68,7 +68,7 @@ export function smtpSender(settings: SmtpSettings, { stepMs = stepMsMax, ca }: S
         to: { name: '', address: recipient },
         subject,
         text,
-        // The same for every attempt: a mailbox can recognize a mail that was sent twice.
+        // The same for every attempt, so that a mailbox can recognize a repeated mail.
         messageId: `<${id}@${domain}>`,
         headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
         signal: AbortSignal.any([stopped, AbortSignal.timeout(timeLimitMs)]),
@@ -82,7 +82,7 @@ export function smtpSender(settings: SmtpSettings, { stepMs = stepMsMax, ca }: S
 
 interface SmtpError {
   readonly code?: string;
-  /** Node's own code of a failed connection. */
+  /** Node's error code of a failed connection. */
   readonly originalCode?: string;
   readonly command?: string;
   readonly responseCode?: number;
@@ -105,7 +105,7 @@ function outcomeOf({ code, originalCode = '', command, responseCode }: SmtpError
     case 'EABORT':
       return { kind: 'failed', reason: 'timeout' };
     default: {
-      // ECONNREFUSED and its like; TLS has names such as CERT_HAS_EXPIRED.
+      // Codes such as ECONNREFUSED; TLS errors have names such as CERT_HAS_EXPIRED.
       const isSystem = originalCode === '' || /^E[A-Z0-9]+$/.test(originalCode);
       return { kind: 'failed', reason: isSystem ? 'unreachable' : 'tls' };
     }

@@ -20,7 +20,7 @@ export const updateMember = route({
   operationId: 'updateMember',
   summary: 'Change a member’s role',
   description:
-    'Takes effect with the next request of that person. Only owners can do this; the last owner who can log in keeps the role.',
+    'Takes effect at the member’s next request. Only owners can do this. The last owner who can log in must stay an owner.',
   body: Type.Object({ organization_id, role: roleSchema }, { additionalProperties: false }),
   bodyExample: { role: 'viewer' },
   answers: {
@@ -48,15 +48,15 @@ export const removeMember = route({
   method: 'DELETE',
   path: '/members/{user_id}',
   operationId: 'removeMember',
-  // To leave.
+  // Used to leave an organization.
   isForViewers: true,
   summary: 'Remove a member, or leave',
   description:
-    'The person loses access with their next request; what they created stays. Owners can remove anyone, and everyone can leave, except the last owner who can log in.',
+    'The member loses access at their next request; what they created stays. Owners can remove anyone, and any member can leave, except the last owner who can log in.',
   query: Type.Object({ organization_id }, { additionalProperties: false }),
   answers: {
     200: {
-      description: 'The person is no member any more.',
+      description: 'The member is removed.',
       schema: Type.Object({ user_id: Type.String(), organization_id: Type.String(), deleted: Type.Literal(true) }),
       example: { ...example, deleted: true },
     },

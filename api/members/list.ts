@@ -1,4 +1,4 @@
-/** The people of the caller's organizations. */
+/** The members of the caller's organizations. */
 import { Type } from 'typebox';
 import { organizationsOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
@@ -43,7 +43,7 @@ const listMembers = route({
   limit: 'general',
   tag: 'Members',
   summary: 'List members',
-  description: 'The people of your organizations. Someone who belongs to two of them is listed twice.',
+  description: 'Members of your organizations. Someone who belongs to two of them is listed twice.',
   query: Type.Object({ ...pageQuery, organization_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
   answers: {
     200: {

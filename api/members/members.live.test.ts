@@ -20,7 +20,7 @@ interface Row {
   readonly role: string;
 }
 
-test('the people of an organization are listed for each of them, and no one else', async () => {
+test('the members of an organization are listed for each of its members, and for nobody else', async () => {
   for (const by of [owner, viewer]) {
     const { status, body } = await by.call('GET', '/members');
     expect([status, body.pagination.total]).toEqual([200, 2]);
@@ -36,7 +36,7 @@ test('the people of an organization are listed for each of them, and no one else
   expect((await stranger.call('GET', '/members')).body.data).toHaveLength(1);
 });
 
-test('a list can be narrowed to one organization of the caller; a foreign one is a 403, an unknown one a 404', async () => {
+test('a list can be narrowed to one organization of the caller; another organization gets a 403, an unknown one a 404', async () => {
   const of = (id: string) => owner.call('GET', `/members?organization_id=${id}`);
   expect((await of(owner.organization_id)).body.data).toHaveLength(2);
   expect((await of(stranger.organization_id)).status).toBe(403);

@@ -61,7 +61,7 @@ test('a token works once, however many use it at once', async () => {
   expect((await accept(token)).status).toBe(404);
 });
 
-test('an invitation ends after 7 days, when it is withdrawn or replaced, and when its inviter is no owner any more', async () => {
+test('an invitation expires after 7 days, when it is withdrawn or replaced, and when its inviter is no longer an owner', async () => {
   const [old, withdrawn] = [await invite(newAddress()), await invite(newAddress())];
   expect((await owner.call('DELETE', `/invitations/${withdrawn.id}`)).status).toBe(200);
   expect((await accept(withdrawn.token)).status).toBe(404);
@@ -90,7 +90,7 @@ test('a person with an account accepts with it, and no one else can', async () =
   await owner.call('DELETE', `/members/${stranger.user_id}`);
 });
 
-test('a token is stored as a hash only, and a password that is easy to guess is refused', async () => {
+test('a token is stored only as a hash, and a password that is easy to guess is rejected', async () => {
   const { token } = await invite(newAddress());
   const rows = await api.db.query<{ row: string }>('SELECT row_to_json(i)::text AS row FROM invitations i');
   expect(JSON.stringify(rows)).not.toContain(token);
@@ -134,7 +134,7 @@ test('a viewer leaves the organization, and removes no one else', async () => {
   expect(await roleOf(viewer.user_id)).toBeUndefined();
 });
 
-test('the last owner can neither leave nor give up the role, and of two who go at once one stays', async () => {
+test('the last owner can neither leave nor give up the role, even if two owners try concurrently', async () => {
   const lone = await api.member();
   for (const reply of [
     await lone.call('DELETE', `/members/${lone.user_id}`),
@@ -163,7 +163,7 @@ test('an owner renames the organization', async () => {
   expect((await owner.call('PATCH', '/organizations/org_unknown', { name: 'x' })).status).toBe(404);
 });
 
-test('a changed password ends every other login, and begins a new one for its caller', async () => {
+test('a password change ends every other login, and starts a new one for its caller', async () => {
   const one = await api.member('member', owner.organization_id);
   const email = await emailOf(one.user_id);
   const old = 'correct horse battery staple';
@@ -184,7 +184,7 @@ test('a changed password ends every other login, and begins a new one for its ca
   expect([(await login(old)).status, (await login(good)).status]).toEqual([401, 200]);
 });
 
-test('the audit log says who changed what, when and from where, to owners only, and never a value', async () => {
+test('the audit log tells only owners who changed what, when and from where, and never contains values', async () => {
   const { body: app } = await owner.call('POST', '/apps', { name: 'Audited', fallback_url: 'https://secret.example/' });
   const key = await owner.call('POST', '/keys', { name: 'Robot', scopes: ['links:write'] });
   const link = await api.call(key.body.key, 'POST', '/links', { app_id: app.id, path: '/a' });
@@ -213,7 +213,7 @@ test('the audit log says who changed what, when and from where, to owners only, 
   expect([refused.status, await of(`actor_id=${member.user_id}&action=updateMember`)]).toEqual([403, []]);
 });
 
-test('the history of a link has what was done to many links at once, in the organization of the links only', async () => {
+test('the history of a link includes bulk changes, only in the organization of the links', async () => {
   const boss = await api.member();
   const other = await api.member();
   await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'owner')`, [
@@ -311,7 +311,7 @@ test('a session that is limited to an organization sees only that one, until the
     (await send('GET', '/me', headers)).body as { organization_id: string | null; organizations: readonly unknown[] };
   const me = await meOf(limited);
   expect([me.organization_id, me.organizations.length]).toEqual([second.organization_id, 2]);
-  // There, the person is a viewer.
+  // The person is a viewer there.
   const app = { name: 'No', organization_id: person.organization_id };
   expect((await send('POST', '/apps', limited, app)).status).toBe(403);
   expect((await choose(null)).status).toBe(200);

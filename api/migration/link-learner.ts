@@ -1,9 +1,11 @@
 /**
- * Learns links from the services that apps leave: a redirector asks about a code over Redis (common/links/link-asks.ts), one API process
- * claims the code, asks the service, makes the link as the API does, and announces it.
+ * Learns links from old services that apps migrate from: a redirector asks about a code over Redis
+ * (common/links/link-asks.ts); one API process claims the code, asks the service, creates the link as the API does, and
+ * announces it.
  *
- * A claim and a no are one key in Redis, `learn:<app>:<setting>:<code>`: `asking` for `claimMs`, so that a process that ends holds a
- * code up for no longer; `no` for as long as the code is not asked about again. Another setting is another key.
+ * Claims and negative answers share one key in Redis, `learn:<app>:<setting>:<code>`: `asking` for `claimMs`, so that a
+ * process that dies does not block a code for longer; `no` while the code is not asked about again. A changed setting
+ * uses a new key.
  */
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -24,29 +26,29 @@ import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import type { Redis, Subscription } from '#common/stores/redis.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 import {
-  askOldProvider,
+  askOldService,
   destinationOf,
-  isPassing,
+  isTemporary,
   madeUpCode,
-  type OldProviderRules,
+  type OldServiceRules,
   type Unlearned,
   unlearned,
 } from './old-provider.ts';
+import { commonPattern, matchesPattern, patternOf, type ResponsePattern } from './response-pattern.ts';
 import { keepUnlearned } from './unlearned-codes.ts';
-import { inCommon, isUsual, type UsualAnswer, usualOf } from './usual-answer.ts';
 
 export const learnLimits = {
-  /** Requests to an old service, for an app and in all processes. */
+  /** Maximum requests to an old service per app, across all processes. */
   perMinuteMax: 300,
-  /** Links that an app learns on a day in UTC. */
+  /** Maximum links that an app learns per UTC day. */
   perDayMax: 20_000,
-  /** At once in a process, and for one app. */
+  /** Maximum concurrent requests of a process, and for one app. */
   queue: { runningMax: 32, perKeyMax: 8, waitingMax: 100, keysMax: 1_000 },
-  /** A visitor does not wait for longer. */
+  /** Visitors do not wait longer than this. */
   patienceMs: SECOND_MS,
   timeLimitMs: 5 * SECOND_MS,
   claimMs: 15 * SECOND_MS,
-  /** How long a code is not asked about again, and how long after a failure that may pass. */
+  /** How long a code is not asked about again after a negative answer, and after a temporary failure. */
   unknownMs: HOUR_MS,
   failedMs: MINUTE_MS,
   settingFreshMs: 2 * SECOND_MS,
@@ -60,21 +62,21 @@ export interface LinkLearnerParts {
   readonly limiter: Pick<RateLimiter, 'chargeApart'>;
   readonly clock: Clock;
   readonly log: { warn(fields: object, message: string): void };
-  readonly rules: Omit<OldProviderRules, 'timeLimitMs'>;
+  readonly rules: Omit<OldServiceRules, 'timeLimitMs'>;
   /** Replaced in tests. */
   readonly timeLimitMs?: number;
 }
 
 interface StoredSetting {
   readonly setting: MigrationSettings;
-  /** Changes with it. */
+  /** Changes with the setting. */
   readonly name: string;
 }
 
-/** Narrows with every further made-up code. */
+/** Becomes more precise with every further made-up code. */
 interface Probes {
   readonly kind: 'probes';
-  usual: UsualAnswer;
+  usual: ResponsePattern;
 }
 
 type Outcome = { readonly kind: 'learned' } | { readonly kind: 'taken' } | Unlearned;
@@ -86,7 +88,7 @@ export class LinkLearner {
   readonly name = 'link learner';
   readonly counters = { learned: 0, taken: 0, unlearned: 0, turned_away: 0, failures: 0 };
   readonly #parts: LinkLearnerParts;
-  readonly #rules: OldProviderRules;
+  readonly #rules: OldServiceRules;
   readonly #queue = new FairQueue(learnLimits.queue);
   readonly #settings: LRUCache<string, Promise<StoredSetting | null>>;
   readonly #probes: LRUCache<string, Promise<Probes | Unlearned>>;
@@ -115,7 +117,7 @@ export class LinkLearner {
     );
   }
 
-  /** Waits for what it has begun, which is bounded. */
+  /** Waits for running look-ups, which are bounded. */
   async stop(): Promise<void> {
     await this.#subscription?.close();
     await Promise.all(this.#running);
@@ -132,7 +134,7 @@ export class LinkLearner {
       await this.#answer(ask);
     } catch (err) {
       this.counters.failures++;
-      this.#parts.log.warn({ err, app_id: ask.app_id }, 'a link could not be learned');
+      this.#parts.log.warn({ err, app_id: ask.app_id }, 'learning a link failed');
     } finally {
       place.leave();
     }
@@ -160,7 +162,7 @@ export class LinkLearner {
     }
     this.counters[outcome.kind]++;
     if (outcome.kind === 'unlearned') {
-      const ms = isPassing(outcome.reason) ? learnLimits.failedMs : learnLimits.unknownMs;
+      const ms = isTemporary(outcome.reason) ? learnLimits.failedMs : learnLimits.unknownMs;
       await redis.commands.set(key, 'no', 'PX', ms);
     }
     await answered();
@@ -172,7 +174,7 @@ export class LinkLearner {
     if (Number(await redis.commands.get(this.#dayKey(ask))) >= learnLimits.perDayMax) return unlearned('limit', 'day');
     if (!(await this.#mayAsk(ask))) return unlearned('limit');
     const [answer, probes] = await Promise.all([
-      askOldProvider(setting, ask.code, this.#rules),
+      askOldService(setting, ask.code, this.#rules),
       this.#probesOf(`${ask.app_id} ${name}`, setting),
     ]);
     if (answer.kind === 'unlearned') return answer;
@@ -189,25 +191,28 @@ export class LinkLearner {
     return (await this.#parts.limiter.chargeApart('migration', app_id, learnLimits.perMinuteMax)).rejection === null;
   }
 
-  /** Null: the answer is not that of a code that does not exist. */
+  /** Null: the response differs from that for a code that does not exist. */
   async #usualFault(
     ask: LinkAsk,
     setting: MigrationSettings,
     url: URL,
     probes: Probes | Unlearned,
   ): Promise<Unlearned | null> {
-    // Without knowing how unknown codes are answered, each of them could become a link.
+    // Without knowing how the service answers unknown codes, each of them could become a link.
     if (probes.kind === 'unlearned') return probes;
     const fault = () => {
-      if (probes.usual.kind === 'differs') return unlearned('refused', 'made-up codes are answered in different ways');
-      return isUsual(probes.usual, url, ask.code) ? unlearned('unknown', 'redirected like a made-up code') : null;
+      if (probes.usual.kind === 'differs')
+        return unlearned('refused', 'the old service answers made-up codes in different ways');
+      return matchesPattern(probes.usual, url, ask.code)
+        ? unlearned('unknown', 'the old service redirects it like a made-up code')
+        : null;
     };
     if (probes.usual.kind === 'no_redirect' || fault() !== null) return fault();
-    // What changes with time was equal in made-up codes that were asked for at the same time.
+    // Made-up codes that were requested at the same time share values that change over time.
     if (!(await this.#mayAsk(ask))) return unlearned('limit');
-    const again = await askOldProvider(setting, madeUpCode(), this.#rules);
-    if (again.kind === 'unlearned' && isPassing(again.reason)) return again;
-    probes.usual = inCommon(probes.usual, usualOf(again));
+    const again = await askOldService(setting, madeUpCode(), this.#rules);
+    if (again.kind === 'unlearned' && isTemporary(again.reason)) return again;
+    probes.usual = commonPattern(probes.usual, patternOf(again));
     return fault();
   }
 
@@ -220,7 +225,7 @@ export class LinkLearner {
     const { path = '/', ...fields } = withDestination(given);
     const creation = await createLink(this.#parts, ask, 'learned', { ...fields, path });
     if (creation.kind === 'created') return { kind: 'learned' };
-    // Someone made it meanwhile, or the link that had the code was deleted.
+    // The link was created in the meantime, or the link with this code was deleted.
     const holder = creation.kind === 'no_app' ? null : await holderOf(this.#parts.tenancy, ask, 'short_code', ask.code);
     return holder === null ? unlearned('deleted') : { kind: 'taken' };
   }
@@ -229,24 +234,24 @@ export class LinkLearner {
     return `learned:${app_id}:${new Date(this.#parts.clock()).toISOString().slice(0, 10)}`;
   }
 
-  /** How the service answers codes that do not exist: some redirect those too. */
+  /** How the service answers codes that do not exist; some services redirect those too. */
   #probesOf(key: string, setting: MigrationSettings): Promise<Probes | Unlearned> {
     const known = this.#probes.get(key);
     if (known !== undefined) return known;
-    const ask = () => askOldProvider(setting, madeUpCode(), this.#rules);
+    const ask = () => askOldService(setting, madeUpCode(), this.#rules);
     const probes = Promise.all([ask(), ask()]).then(([one, other]): Probes | Unlearned => {
       for (const answer of [one, other])
-        if (answer.kind === 'unlearned' && isPassing(answer.reason)) {
+        if (answer.kind === 'unlearned' && isTemporary(answer.reason)) {
           this.#probes.delete(key);
           return answer;
         }
-      return { kind: 'probes', usual: inCommon(usualOf(one), usualOf(other)) };
+      return { kind: 'probes', usual: commonPattern(patternOf(one), patternOf(other)) };
     });
     this.#probes.set(key, probes);
     return probes;
   }
 
-  /** Null: the app does not migrate, or is not the one of this organization and host. */
+  /** Null: the app does not migrate, or does not match the organization and host. */
   #settingOf({ organization_id, app_id, host }: LinkAsk): Promise<StoredSetting | null> {
     const key = `${organization_id} ${app_id} ${host}`;
     const known = this.#settings.get(key);

@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const newApp = async (more: object = {}) => (await owner.call('POST', '/apps', { name: 'Move', ...more })).body;
 
-test('the setting is stored in one form, replaced as a whole, and switched off by null', async () => {
+test('the setting is stored in normalized form, replaced as a whole, and turned off by null', async () => {
   const app = await newApp({ settings: { migration } });
   const stored = { url: migration.url, via: null, destination_hosts: ['www.example.com'], upgrade_http: false };
   expect(app.settings.migration).toEqual(stored);
@@ -58,7 +58,7 @@ test.each([
   expect([status, body.error?.code]).toEqual([400, 'VALIDATION_ERROR']);
 });
 
-test('the report counts what links answered, what they learned and what is missing, by day', async () => {
+test('the report counts taps on existing links, learned links and missing codes by day', async () => {
   const app = await newApp({ settings: { migration } });
   const today = new Date(Date.now()).toISOString().slice(0, 10);
   const nothing = { here: 0, learned: 0, not_here: 0 };
@@ -120,7 +120,7 @@ test('an app keeps a bounded number of codes that could not be learned', async (
   expect(kept).toEqual({ count: UNLEARNED_CODES_MAX, has_new: true });
 });
 
-test('a report is refused to others, and a number of days that is not kept', async () => {
+test('other organizations and numbers of days beyond the retention are rejected', async () => {
   const app = await newApp();
   const path = `/apps/${app.id}/migration`;
   expect((await api.call('', 'GET', path)).status).toBe(401);
@@ -129,7 +129,7 @@ test('a report is refused to others, and a number of days that is not kept', asy
   for (const days of ['0', '31', 'x']) expect((await owner.call('GET', `${path}?days=${days}`)).status).toBe(400);
 });
 
-test('the example of docs/migrating.md is a setting that the API takes', async () => {
+test('the API accepts the example of docs/migrating.md', async () => {
   const section = readFileSync('docs/migrating.md', 'utf8').split('## Moving by traffic')[1] ?? '';
   const example = /```json\n([\s\S]*?)```/.exec(section)?.[1] ?? '';
   const { id } = await newApp();

@@ -1,6 +1,7 @@
 /**
- * Asks the service that an app leaves about one code. It is a server that a tenant names, so the request is judged and bounded
- * as every other one (common/outbound-request.ts). No redirect is followed: the Location of the first one is the destination.
+ * Asks an app's old service about one code. The tenant chooses the server, so the request is checked and bounded like
+ * every outbound request (common/outbound-request.ts). Redirects are not followed: the Location of the first one is the
+ * destination.
  */
 import { randomBytes } from 'node:crypto';
 import type { Resolve } from '#common/host-addresses.ts';
@@ -25,10 +26,10 @@ export const unlearnedReasons = [
 ] as const;
 export type UnlearnedReason = (typeof unlearnedReasons)[number];
 
-/** It may be different in a minute. */
+/** A retry in a minute may succeed. */
 const passing: ReadonlySet<UnlearnedReason> = new Set(['refused', 'limit', ...outboundFailures]);
 
-export function isPassing(reason: UnlearnedReason): boolean {
+export function isTemporary(reason: UnlearnedReason): boolean {
   return passing.has(reason);
 }
 
@@ -38,13 +39,13 @@ export interface Unlearned {
   readonly detail: string | null;
 }
 
-export type OldAnswer = { readonly kind: 'destination'; readonly url: string } | Unlearned;
+export type OldServiceAnswer = { readonly kind: 'destination'; readonly url: string } | Unlearned;
 
-export interface OldProviderRules {
+export interface OldServiceRules {
   readonly resolve: Resolve;
   readonly reachable: ReachableAddresses;
   readonly timeLimitMs: number;
-  /** For tests: as WEBHOOK_HTTP. */
+  /** For tests: like WEBHOOK_HTTP. */
   readonly allowsHttp: boolean;
 }
 
@@ -55,18 +56,18 @@ export function unlearned(reason: UnlearnedReason, detail: string | null = null)
   return { kind: 'unlearned', reason, detail: detail?.slice(0, DETAIL_CHARACTERS_MAX) ?? null };
 }
 
-/** A code that no service has. */
+/** A random code that no service has. */
 export function madeUpCode(): string {
   return `x${randomBytes(12).toString('hex')}`;
 }
 
 type Redirect = { readonly kind: 'location'; readonly url: URL } | Unlearned;
 
-/** Where the service leads a visitor of the code. Never rejects. */
-export async function askOldProvider(
+/** Where the service redirects a visitor of the code. Never rejects. */
+export async function askOldService(
   setting: MigrationSettings,
   code: string,
-  { resolve, reachable, timeLimitMs, allowsHttp }: OldProviderRules,
+  { resolve, reachable, timeLimitMs, allowsHttp }: OldServiceRules,
 ): Promise<Redirect> {
   const url = addressOfCode(setting.url, code);
   if (!url.startsWith('https:') && !allowsHttp) return unlearned('refused', 'http');
@@ -88,8 +89,8 @@ export async function askOldProvider(
     : unlearned('bad_destination', location);
 }
 
-/** The destination of a learned link, by the app's rules. @param ownHost the app's. */
-export function destinationOf(url: URL, setting: MigrationSettings, ownHost: string): OldAnswer {
+/** The destination of a learned link, according to the app's setting. @param ownHost the app's host. */
+export function destinationOf(url: URL, setting: MigrationSettings, ownHost: string): OldServiceAnswer {
   const { hostname } = url;
   if (hostname === ownHost) return unlearned('own_host', ownHost);
   if (!setting.destination_hosts.includes(hostname)) return unlearned('foreign_host', hostname);

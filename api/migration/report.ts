@@ -1,4 +1,4 @@
-/** How far an app has moved here: which taps its links answered, which links they learned, and what could not be learned. */
+/** The progress of a migration: taps on existing links, learned links, and codes that could not be learned. */
 import { Type } from 'typebox';
 import { absent, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
@@ -20,14 +20,14 @@ const movedApp = `
 const learnedByDay = `
   SELECT to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, count(*)::float8 AS count FROM links
    WHERE organization_id = ANY ($1) AND app_id = $2 AND created_at >= $3 AND source = 'learned' AND deleted_at IS NULL GROUP BY 1`;
-/** Refused long links have names that are no codes; the empty code is the sum of those that had no room. */
+/** Rejected long links have names that are not codes; the empty code sums the visits beyond the limit. */
 const orphansByDay = `
   SELECT to_char(day, 'YYYY-MM-DD') AS day, sum(visits)::float8 AS count FROM orphan_visits
    WHERE organization_id = ANY ($1) AND app_id = $2 AND day >= $3::date AND short_code NOT LIKE '?%' GROUP BY 1`;
 const reasonsAsked = `
   SELECT reason, sum(asks)::float8 AS asks FROM unlearned_counts
    WHERE organization_id = ANY ($1) AND app_id = $2 AND day >= $3::date GROUP BY reason ORDER BY asks DESC, reason`;
-/** Those that got a link since are no longer missing. */
+/** Codes that have a link by now are no longer missing. */
 const missing = `
   FROM unlearned_codes u WHERE u.organization_id = ANY ($1) AND u.app_id = $2 AND u.last_at >= $3
    AND NOT EXISTS (SELECT FROM links l WHERE l.app_id = u.app_id AND l.short_code = u.short_code AND l.deleted_at IS NULL)
@@ -57,13 +57,15 @@ const reason = Type.Unsafe<UnlearnedReason>({
   type: 'string',
   enum: [...unlearnedReasons],
   description:
-    'unknown: the old service has no such link, or answers as for any code. page: it shows a page. refused: another status, or codes that do not exist are answered in different ways. no_location, bad_destination: a redirect to nothing that a link can lead to. foreign_host: to a host that is not in destination_hosts. own_host: back to the app’s host. deleted: a link with this code was deleted here. limit: too many in a minute or a day. timeout, address_not_allowed, name_not_resolved, tls_failed, connection_failed: it could not be asked.',
+    'unknown: the old service has no such link, or answers every code in the same way. page: it shows a page instead of redirecting. refused: it returned another status, or its answers to codes that do not exist vary. no_location, bad_destination: it redirects to nothing that a link can lead to. foreign_host: it redirects to a host that is not in destination_hosts. own_host: it redirects back to the app’s host. deleted: a link with this code was deleted here. limit: too many codes in a minute or a day. timeout, address_not_allowed, name_not_resolved, tls_failed, connection_failed: it could not be reached.',
 });
 const count = Type.Integer();
 const taps = {
-  here: Type.Integer({ description: 'Clicks of links that were here already.' }),
-  learned: Type.Integer({ description: 'Links that a first visit taught; each stands for that visit.' }),
-  not_here: Type.Integer({ description: 'Visits of codes that no link has.' }),
+  here: Type.Integer({ description: 'Clicks on links that already existed here.' }),
+  learned: Type.Integer({
+    description: 'Links learned from the old service at a first visit; each counts as one tap.',
+  }),
+  not_here: Type.Integer({ description: 'Visits to codes without a link.' }),
 };
 
 interface Report {
@@ -81,8 +83,8 @@ export const readMigration = route({
   scope: 'analytics:read',
   limit: 'general',
   tag: 'Apps',
-  summary: 'Get how far an app has moved here',
-  description: `Of people, by day in UTC. Redirectors report visits of unknown codes every ten seconds. Codes that could not be learned are the last ${UNLEARNED_CODES_MAX}, without those that have a link since; ${CODES_SHOWN_MAX} of them are shown, the most visited first.`,
+  summary: 'Get the progress of a migration from another service',
+  description: `Counts visits by people (not bots), by day in UTC. Redirectors report visits to unknown codes every ten seconds. Of the last ${UNLEARNED_CODES_MAX} codes that could not be learned and still have no link, the ${CODES_SHOWN_MAX} most visited are shown.`,
   params: Type.Object({ app_id: Type.String({ examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) }),
   query: Type.Object(
     {
@@ -90,7 +92,7 @@ export const readMigration = route({
         Type.Integer({
           minimum: 1,
           maximum: UNLEARNED_DAYS_MAX,
-          description: `The last days, with today; default ${DAYS_DEFAULT}.`,
+          description: `Number of days, including today; default ${DAYS_DEFAULT}.`,
         }),
       ),
     },
@@ -98,11 +100,11 @@ export const readMigration = route({
   ),
   answers: {
     200: {
-      description: 'The taps of the last days, and what is missing.',
+      description: 'Taps by day, and the codes that are still missing.',
       schema: Type.Object(
         {
           app_id: Type.String(),
-          is_on: Type.Boolean({ description: 'Whether unknown codes are asked for at the old service now.' }),
+          is_on: Type.Boolean({ description: 'Whether unknown codes are currently looked up at the old service.' }),
           taps: Type.Object({
             ...taps,
             share_here: nullable(Type.Number({ description: 'here / (here + learned + not_here). null: no taps.' })),
@@ -113,8 +115,8 @@ export const readMigration = route({
             Type.Object({
               short_code: Type.String(),
               reason,
-              detail: nullable(Type.String({ description: 'The status, the host, or what is wrong.' })),
-              asks: Type.Integer({ description: 'How often the old service was asked.' }),
+              detail: nullable(Type.String({ description: 'The status, the host, or what went wrong.' })),
+              asks: Type.Integer({ description: 'Number of requests to the old service.' }),
               visits: count,
               last_at: Type.String({ format: 'date-time' }),
             }),
@@ -164,7 +166,7 @@ export const readMigration = route({
   },
 });
 
-/** Beginnings of days in UTC, epoch milliseconds, the oldest first. */
+/** Starts of days in UTC, epoch milliseconds, oldest first. */
 function lastDays(nowMs: number, days: number): number[] {
   const today = Math.floor(nowMs / DAY_MS);
   return Array.from({ length: days }, (_, at) => (today - days + 1 + at) * DAY_MS);
@@ -183,7 +185,7 @@ async function findMoved(tenant: TenantQueries, id: string): Promise<MovedApp | 
   return app ?? absent(tenant, 'app', id);
 }
 
-/** @param clicks of people, by the beginning of their day. */
+/** @param clicks clicks of people, by the start of their day. */
 async function reportOf(
   tenant: TenantQueries,
   appId: string,
@@ -200,7 +202,7 @@ async function reportOf(
     days: days.map((ms) => {
       const day = nameOfDay(ms);
       const ofDay = learned.get(day) ?? 0;
-      // The click of a first visit may still be on its way.
+      // The click of a first visit may not be stored yet.
       const here = Math.max((clicks.get(ms) ?? 0) - ofDay, 0);
       return { day, here, learned: ofDay, not_here: orphans.get(day) ?? 0 };
     }),

@@ -1,4 +1,4 @@
-/** The codes of which an old service knew no link that can be one here, in Postgres. */
+/** Codes that could not be learned from an old service, in Postgres. */
 import { DAY_MS } from '#common/durations.ts';
 import type { LinkAsk } from '#common/links/link-asks.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';

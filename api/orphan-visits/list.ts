@@ -8,7 +8,7 @@ import type { Route } from '#common/http/route.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import { longLinkRefusals, refusedOfVisitName } from '#common/links/long-link.ts';
 
-/** Redirectors remove older days. */
+/** Redirectors delete older days. */
 const DAYS_MAX = 30;
 const DAYS_DEFAULT = 7;
 
@@ -32,7 +32,7 @@ interface OrphanRow {
 const reasons = ['unknown_code', ...longLinkRefusals] as const;
 type VisitReason = (typeof reasons)[number];
 
-/** Redirectors count refused long links under a name that is no code. */
+/** Redirectors count rejected long links under a name that is not a code. */
 function named(name: string): {
   readonly short_code: string;
   readonly reason: VisitReason;
@@ -52,9 +52,9 @@ const list = listSchema(
         type: 'string',
         enum: [...reasons],
         description:
-          'Of a Firebase long link: no_link (link is missing), bad_url, foreign_host (a destination on no host of settings.firebase_links), foreign_app (an id of another app).',
+          'Why a Firebase long link cannot be followed: no_link (the link parameter is missing), bad_url, foreign_host (the destination’s host is not in settings.firebase_links), foreign_app (the id of another app).',
       }),
-      detail: nullable(Type.String({ description: 'The parameter, host or app id that prevents the long link.' })),
+      detail: nullable(Type.String({ description: 'The parameter, host or app id that caused the problem.' })),
       visits: Type.Integer(),
       last_at: Type.String({ format: 'date-time' }),
     },
@@ -70,9 +70,9 @@ const listOrphanVisits = route({
   scope: 'links:read',
   limit: 'general',
   tag: 'Links',
-  summary: 'List visits that no link answers',
+  summary: 'List visits to unknown codes',
   description:
-    'Codes that are printed with an error, deleted from an import, or guessed, and Firebase long links that are not followed: the most visited first. Known bots are left out. Redirectors report every ten seconds. For each app and day the 200 most visited codes are kept, for 30 days; visits of the others are in `other_visits`.',
+    'Codes that no link has, such as misprinted or guessed ones, and Firebase long links that cannot be followed, the most visited first. Known bots are not counted. Redirectors report every ten seconds. The 200 most visited codes of each app and day are kept for 30 days; visits to all other codes are summed in `other_visits`.',
   query: Type.Object(
     {
       ...pageQuery,
@@ -81,7 +81,7 @@ const listOrphanVisits = route({
         Type.Integer({
           minimum: 1,
           maximum: DAYS_MAX,
-          description: `The last days, in UTC, with today; default ${DAYS_DEFAULT}.`,
+          description: `Number of days (UTC), including today; default ${DAYS_DEFAULT}.`,
         }),
       ),
     },

@@ -1,4 +1,4 @@
-/** Whether a visitor may see a shared page: by its token, its limit, and its password. */
+/** Decides whether a visitor may see a shared page: checks its token, its limit and its password. */
 import type { ApiDeps, SharedSubject } from '#api/deps.ts';
 import { forbidden, notFound, type Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
 import { hashOfPageToken } from './shared-page.ts';
@@ -19,7 +19,7 @@ interface Asked {
 
 interface Admission {
   readonly page: VisitedPage;
-  /** With which the next request needs no password; null for a page without one. */
+  /** Replaces the password in the next request; null for a page without a password. */
   readonly ticket: string | null;
 }
 
@@ -27,9 +27,9 @@ const find = `SELECT p.id, p.organization_id, p.link_id, p.campaign, p.name, p.p
   FROM shared_pages p JOIN organizations o ON o.id = p.organization_id
  WHERE p.token_hash = $1 AND (p.expires_at IS NULL OR p.expires_at > $2) AND o.deleted_at IS NULL`;
 
-/** The same whatever the cause, so that nothing is learned about pages that once existed. */
+/** The same response for every cause, so that it reveals nothing about pages that once existed. */
 export const noSuchPage = () =>
-  notFound('There is no such page: it was revoked, has expired, or the address is incomplete.');
+  notFound('This page does not exist: it was revoked, has expired, or its address is incomplete.');
 
 export async function admitVisitor(deps: ApiDeps, asked: Asked, ip: string): Promise<Admission | Rejection> {
   const { db, clock, sharedPages } = deps;

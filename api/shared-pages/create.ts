@@ -16,7 +16,7 @@ import {
   tokenExample,
 } from './shared-page.ts';
 
-/** Of one organization. */
+/** Maximum per organization. */
 const PAGES_MAX = 200;
 /** Expired pages are listed for this long. */
 const KEPT_MS = 30 * DAY_MS;
@@ -31,7 +31,7 @@ const insertion = `
 
 interface Subject {
   readonly organization_id: string;
-  /** What the page is called unless it is given a name. */
+  /** The default name of the page. */
   readonly name: string;
 }
 
@@ -45,14 +45,14 @@ export const createSharedPage = route({
   tag: 'Shared pages',
   summary: 'Share the figures of a link or campaign',
   description:
-    'Makes a page that anyone can read who has its address, without a login. The answer has the address, once. The page shows figures of this link or campaign and nothing else.',
+    'Creates a page that anyone with its address can read without logging in. The address is returned only once. The page shows only the figures of this link or campaign.',
   body: Type.Object(
     {
-      link_id: Type.Optional(Type.String({ description: 'Either this or campaign.' })),
+      link_id: Type.Optional(Type.String({ description: 'Give either link_id or campaign.' })),
       campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
       organization_id: Type.Optional(
         Type.String({
-          description: 'Of the campaign. Optional for a user who belongs to exactly one organization.',
+          description: 'Organization of the campaign. Optional for a user who belongs to exactly one organization.',
         }),
       ),
       name: Type.Optional(
@@ -76,8 +76,8 @@ export const createSharedPage = route({
       schema: Type.Object(
         {
           ...sharedPageFields,
-          token: Type.String({ description: 'For POST /shared-figures. Shown once.' }),
-          url: Type.String({ description: 'The address of the page. Shown once.' }),
+          token: Type.String({ description: 'For POST /shared-figures. Returned only once.' }),
+          url: Type.String({ description: 'The address of the page. Returned only once.' }),
         },
         { title: 'CreatedSharedPage' },
       ),
@@ -117,7 +117,7 @@ export const createSharedPage = route({
       const [made] = await tenant.query<SharedPageRow>(insertion, [newId('shp', nowMs), ...about, ...times]);
       return made;
     });
-    if (!row) return invalid('body', `the organization has ${PAGES_MAX} shared pages already: delete one first`);
+    if (!row) return invalid('body', `the organization has ${PAGES_MAX} shared pages: delete one first`);
     const answer = { ...sharedPageAnswer(row), token, url: `${dashboardUrl}/shared#${token}` };
     return { status: 201, body: answer, changed: { organization_id: row.organization_id, target_id: row.id } };
   },

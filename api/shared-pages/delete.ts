@@ -13,7 +13,7 @@ export const deleteSharedPage = route({
   limit: 'general',
   tag: 'Shared pages',
   summary: 'Revoke a shared page',
-  description: 'Its address shows nothing from then on.',
+  description: 'Its address stops working immediately.',
   params: Type.Object({ page_id: Type.String() }),
   answers: {
     200: {

@@ -1,4 +1,4 @@
-/** What a visitor of a shared page sees. The page says what it is about; a request can only choose the period. */
+/** Returns the figures of a shared page to a visitor. A request can choose only the period. */
 import { Type } from 'typebox';
 import type { ApiDeps } from '#api/deps.ts';
 import { Rejection } from '#common/http/rejection.ts';
@@ -31,10 +31,10 @@ const intervals = ['24h', '7d', '30d', '90d', '12mo', 'mtd', 'all'] as const;
 
 const body = Type.Object(
   {
-    token: Type.String({ minLength: 1, maxLength: 256, description: 'What follows # in the address of the page.' }),
+    token: Type.String({ minLength: 1, maxLength: 256, description: 'The part of the page’s address after #.' }),
     password: Type.Optional(Type.String({ minLength: 1, maxLength: 1024 })),
     ticket: Type.Optional(
-      Type.String({ maxLength: 256, description: 'From an earlier answer, instead of the password.' }),
+      Type.String({ maxLength: 256, description: 'The pass from an earlier answer; use it instead of the password.' }),
     ),
     interval: Type.Optional(
       Type.Unsafe<(typeof intervals)[number]>({ type: 'string', enum: [...intervals], description: 'Default: 30d.' }),
@@ -54,7 +54,7 @@ export const readSharedFigures = publicRoute({
   tag: 'Shared pages',
   summary: 'Read the figures of a shared page',
   description:
-    'Needs no login. The token is in the body, so that no log contains it. Each request is charged to its address and to the page. 403 with the reason password_required or password_wrong if the page has a password; 404 for a page that was revoked, has expired, or whose link was deleted.',
+    'Needs no login. The token is sent in the body, so that it does not appear in access logs. Requests are rate-limited by IP address and by page. 403 with the reason password_required or password_wrong if the page has a password; 404 if the page was revoked or has expired, or its link was deleted.',
   body,
   bodyExample: { token: tokenExample, interval: '30d', timezone: 'Europe/Berlin' },
   answers: {
@@ -67,7 +67,9 @@ export const readSharedFigures = publicRoute({
           campaign: nullable(Type.String()),
           expires_at: nullable(Type.String({ format: 'date-time' })),
           ticket: nullable(
-            Type.String({ description: 'For the next 12 hours, if the page has a password. It ends with the page.' }),
+            Type.String({
+              description: 'Replaces the password for the next 12 hours, if the page has one. Expires with the page.',
+            }),
           ),
           start: Type.String(),
           end: Type.String(),

@@ -22,7 +22,7 @@ export const listSharedPages = route({
   limit: 'general',
   tag: 'Shared pages',
   summary: 'List shared pages',
-  description: 'Newest first, without their addresses. Pages that have expired are listed for a month at least.',
+  description: 'Newest first, without their addresses. Expired pages are listed for at least a month.',
   query: Type.Object(
     {
       ...pageQuery,

@@ -1,4 +1,4 @@
-/** A shared page as Postgres stores it and as members see it: without its token, which is shown once. */
+/** A shared page as stored in Postgres and as members see it, without its token, which is returned only once. */
 import { createHash, randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
 import { nullable } from '#common/links/link-fields.ts';
@@ -27,7 +27,7 @@ export function newPageToken(): { readonly token: string; readonly hash: Buffer 
   return { token, hash: hashOf(token) };
 }
 
-/** Null for text that is no token: it needs no look-up. */
+/** Null for text that is not a token and needs no look-up. */
 export function hashOfPageToken(token: string): Buffer | null {
   return tokenShape.test(token) ? hashOf(token) : null;
 }
@@ -51,7 +51,7 @@ export const sharedPageFields = {
   shows_revenue: Type.Boolean(),
   created_by: nullable(Type.String()),
   created_at: time,
-  expires_at: nullable(Type.String({ format: 'date-time', description: 'From then on the page is not shown.' })),
+  expires_at: nullable(Type.String({ format: 'date-time', description: 'When the page stops working.' })),
 };
 
 export const sharedPageExample = {

@@ -1,4 +1,4 @@
-/** Shared pages: who may make them, and that a token reads the figures of its own page and nothing else. */
+/** Shared pages: who may create them, and that a token reads only the figures of its own page. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { fieldsOfPlace, storeRecords, type TestRecord } from '#api/testing/records.ts';
 import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
@@ -9,10 +9,10 @@ let api: ApiForTest;
 let owner: Member;
 let stranger: Member;
 let appId = '';
-/** With 3 and 5 clicks, of the campaigns spring and spring. */
+/** Links with 3 and 5 clicks, both of the campaign spring. */
 let first = '';
 let second = '';
-/** Of another organization, with 7 clicks of a campaign spring. */
+/** A link of another organization, with 7 clicks of a campaign spring. */
 let foreign = '';
 
 beforeAll(async () => {
@@ -88,7 +88,7 @@ test('a page about a link shows the figures of this link, without a login and wi
   expect((await visit({ token: open.token })).body.totals.revenue).toEqual([{ currency: 'EUR', amount: '12.5' }]);
 });
 
-test('a page about a campaign counts the links of its own organization only', async () => {
+test('a page about a campaign counts only the links of its own organization', async () => {
   const page = await share({ campaign: 'spring' });
   expect(await clicksOf({ token: page.token })).toBe(8);
   const theirs = await share({ campaign: 'spring' }, stranger);
@@ -110,7 +110,7 @@ test.each([
   expect([status, body.error.code]).toEqual([400, 'VALIDATION_ERROR']);
 });
 
-test('a token is no login: it opens no other endpoint, and no login opens a page without its token', async () => {
+test('a token is not a login: it gives access to no other endpoint, and no login opens a page without its token', async () => {
   const page = await share({ link_id: first });
   for (const path of ['/links', `/links/${first}`, `/links/${first}/stats`, '/analytics/overview', '/shared-pages']) {
     expect((await api.call(page.token, 'GET', path)).status, path).toBe(401);
@@ -121,7 +121,7 @@ test('a token is no login: it opens no other endpoint, and no login opens a page
   }
 });
 
-test('the token is stored as a hash, shown once, and in no list', async () => {
+test('the token is stored as a hash, shown once, and never listed', async () => {
   const page = await share({ link_id: first });
   const [row] = await api.db.query<{ row: string }>('SELECT p::text AS row FROM shared_pages p WHERE id = $1', [
     page.id,
@@ -133,7 +133,7 @@ test('the token is stored as a hash, shown once, and in no list', async () => {
   expect(Object.keys(body.data[0])).not.toContain('token_hash');
 });
 
-test('a revoked page, an expired one, and one of a deleted link show nothing, all with the same answer', async () => {
+test('a revoked page, an expired page and a page of a deleted link all get the same 404', async () => {
   const link = (await owner.call('POST', '/links', { app_id: appId, path: '/x' })).body.id;
   const [revoked, expired, ended] = [
     await share({ link_id: first }),
@@ -149,7 +149,7 @@ test('a revoked page, an expired one, and one of a deleted link show nothing, al
   expect(new Set(answers.map(({ body }) => body.error.message)).size).toBe(1);
 });
 
-test('a password is asked for once, then a ticket does, until the page or its password changes', async () => {
+test('a password is required once and then replaced by a ticket, until the page or its password changes', async () => {
   const page = await share({ link_id: first, password: 'open sesame' });
   const reasonOf = async (more: object) => {
     const { status, body } = await visit({ token: page.token, ...more });
@@ -174,7 +174,7 @@ test('a password is asked for once, then a ticket does, until the page or its pa
   expect(await reasonOf({ ticket })).toEqual([403, 'password_required']);
 });
 
-test('a ticket ends after twelve hours', async () => {
+test('a ticket expires after twelve hours', async () => {
   const page = await share({ link_id: first, password: 'open sesame' });
   const { ticket } = (await visit({ token: page.token, password: 'open sesame' })).body;
   api.advance(12 * HOUR_MS + 1);
@@ -182,7 +182,7 @@ test('a ticket ends after twelve hours', async () => {
   api.advance(-12 * HOUR_MS - 1);
 });
 
-test('guesses of a password are throttled, and those for another page are not', async () => {
+test('password guesses are throttled for each page separately', async () => {
   const [page, other] = [
     await share({ link_id: first, password: 'open sesame' }),
     await share({ link_id: first, password: 'open sesame' }),
@@ -194,7 +194,7 @@ test('guesses of a password are throttled, and those for another page are not', 
   expect((await visit({ token: other.token, password: 'open sesame' })).status).toBe(200);
 });
 
-test('viewers and people of other organizations share nothing and revoke nothing, and a server key neither', async () => {
+test('viewers, members of other organizations and server keys can neither share nor revoke', async () => {
   const viewer = await api.member('viewer', owner.organization_id);
   const page = await share({ link_id: first });
   const key = (await owner.call('POST', '/keys', { name: 'k', scopes: ['analytics:read', 'analytics:write'] })).body
@@ -232,10 +232,10 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('a page has a limit of visits of its own, and what is shared and revoked is in the audit log', async () => {
+test('a page has its own limit of visits, and sharing and revoking are recorded in the audit log', async () => {
   const page = await share({ link_id: first });
   const quiet = await share({ link_id: first });
-  // As if 400 visitors from elsewhere had come within the minute.
+  // Simulates 400 visitors from other addresses within the minute.
   const take = api.redis.script(limitScript);
   const fill = api.redis.script(`redis.call('HSET', KEYS[1], 'count', 400) return 1`);
   await take([limitKey('general', page.id)], [Date.now() + MINUTE_MS, MINUTE_MS]);
@@ -247,7 +247,7 @@ test('a page has a limit of visits of its own, and what is shared and revoked is
   expect(log.map(({ action }: { action: string }) => action)).toEqual(['deleteSharedPage', 'createSharedPage']);
 });
 
-test('an organization has at most 200 pages, and those that expired a month ago make room', async () => {
+test('an organization has at most 200 pages, and pages that expired a month ago are deleted to make room', async () => {
   const member = await api.member();
   await api.db.execute(
     `INSERT INTO shared_pages (id, organization_id, campaign, name, token_hash, shows_revenue, created_at, expires_at)

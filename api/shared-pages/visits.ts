@@ -1,6 +1,6 @@
 /**
- * What visitors of shared pages may do: their own turn for passwords, so that they do not delay logins, a limit for
- * each page, and tickets, so that a password is compared once and not for each period that is looked at.
+ * Limits for visitors of shared pages: a separate queue for passwords, so that they do not delay logins, a rate limit
+ * for each page, and tickets, so that a password is compared only once.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { HOUR_MS } from '#common/durations.ts';
@@ -10,9 +10,9 @@ import type { RateLimiter } from '#common/rate-limit.ts';
 
 const TICKET_MS = 12 * HOUR_MS;
 
-/** With a queue apart from that of logins. */
+/** With a queue separate from that of logins. */
 interface Passwords {
-  /** Null if too many wait. */
+  /** Null if too many are waiting. */
   hash(password: string, ip: string): Promise<string | null>;
   check(phc: string, password: string, ip: string): Promise<'right' | 'wrong' | 'busy'>;
 }
@@ -33,18 +33,18 @@ export class SharedPageVisits {
     this.#hash = new KeyedHash(secrets, 'shared-page');
   }
 
-  /** One visit, wherever it comes from. Null if the page has one left. */
+  /** Counts one visit from any address. Null if the limit is not exceeded. */
   async charge(pageId: string): Promise<Rejection | null> {
     return (await this.#limiter.charge('general', pageId)).rejection ?? null;
   }
 
-  /** For someone who has just entered the password. */
+  /** Issued after the password was entered. */
   newTicket(page: LockedPage, nowMs: number): string {
     const untilMs = nowMs + TICKET_MS;
     return `${untilMs}.${this.#hash.newest(contentOf(page, untilMs)).toString('base64url')}`;
   }
 
-  /** False once it is too old, or made for another page or password. */
+  /** False if it is too old, or was issued for another page or password. */
   isTicket(page: LockedPage, ticket: string, nowMs: number): boolean {
     const [until = '', signature = ''] = ticket.split('.');
     const untilMs = Number(until);

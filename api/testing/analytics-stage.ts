@@ -17,7 +17,7 @@ import type { Tenant } from './records.ts';
 
 export interface Reply {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into answers whose shape is what it tests
+  // biome-ignore lint/suspicious/noExplicitAny: tests inspect responses whose shape is under test
   readonly body: any;
   readonly text: () => Promise<string>;
 }

@@ -1,18 +1,18 @@
-/** Every screen of the dashboard, and how it is opened: for pictures and for checks of accessibility. */
+/** Every screen of the dashboard and how to open it, for screenshots and accessibility checks. */
 import type { Page } from 'playwright-core';
 import type { Shop } from './dashboard-shop.ts';
 
 export interface Screen {
   readonly name: string;
   readonly isAnonymous?: boolean;
-  /** As a new user, whose organization is empty. */
+  /** Opened as a new user, whose organization is empty. */
   readonly isFresh?: boolean;
   readonly isLong: boolean;
-  /** Goes there and waits until it has its content. */
+  /** Opens the screen and waits until its content is shown. */
   readonly open: (page: Page, origin: string) => Promise<void>;
 }
 
-/** A mark on a round of its own color, as a brand's logo may be. */
+/** A mark on a colored circle, like a brand's logo. */
 export const logo =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="16" fill="#e2552d"/><path d="M9 10h11l4 4-4 4H9zM15 18v7" fill="none" stroke="white" stroke-width="2.6"/></svg>';
 
@@ -114,7 +114,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
         await page.getByText('Redirect rules (3)').click();
         await page.getByRole('button', { name: /Spanish/ }).click();
         await page.getByRole('button', { name: 'Country' }).click();
-        await page.getByLabel('Leads to').scrollIntoViewIfNeeded();
+        await page.getByLabel('Goes to').scrollIntoViewIfNeeded();
       },
     },
     {
@@ -161,7 +161,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
         await page.getByText('212 of 500 used').waitFor();
         await page.getByRole('button', { name: 'Edit' }).click();
         await page.getByText('Tags, expiry and limit').click();
-        await page.getByLabel('Address after expiry').scrollIntoViewIfNeeded();
+        await page.getByLabel('URL after expiry').scrollIntoViewIfNeeded();
       },
     },
     {
@@ -169,9 +169,9 @@ export function screensOf(shop: Shop): readonly Screen[] {
       isLong: false,
       open: async (page, origin) => {
         await page.goto(`${origin}/links`);
-        await page.getByRole('checkbox', { name: 'Choose Gift finder' }).check();
-        await page.getByRole('checkbox', { name: 'Choose Spring sale' }).check();
-        await page.getByText('2 chosen').waitFor();
+        await page.getByRole('checkbox', { name: 'Select Gift finder' }).check();
+        await page.getByRole('checkbox', { name: 'Select Spring sale' }).check();
+        await page.getByText('2 selected').waitFor();
         await page.locator('td .loading').first().waitFor({ state: 'detached' });
       },
     },
@@ -256,7 +256,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
       isLong: true,
       open: async (page, origin) => {
         await page.goto(`${origin}/retention`);
-        await page.getByRole('table').or(page.getByText('Nothing in this period')).waitFor();
+        await page.getByRole('table').or(page.getByText('No data in this period')).waitFor();
       },
     },
     {
@@ -272,7 +272,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
       isLong: true,
       open: async (page, origin) => {
         await page.goto(`${origin}/retention/revenue`);
-        await page.getByRole('table').or(page.getByText('Nothing in this period')).waitFor();
+        await page.getByRole('table').or(page.getByText('No data in this period')).waitFor();
       },
     },
     {
@@ -304,7 +304,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
       name: 'shared-locked',
       isLong: false,
       open: async (page, origin) => {
-        // Another fragment of the same page would not load it.
+        // Changing only the fragment would not load the page.
         await page.goto('about:blank');
         await page.goto(`${origin}/shared#${shop.lockedToken}`);
         await page.getByLabel('Password').waitFor();
@@ -412,8 +412,8 @@ export function screensOf(shop: Shop): readonly Screen[] {
       open: async (page, origin) => {
         await page.goto(`${origin}/integrations?new=1`);
         await page.getByLabel('URL').fill('https://hooks.example.com/signpost');
-        await page.getByRole('checkbox', { name: 'Chosen events are recorded' }).check();
-        await page.getByLabel('Names of the events').waitFor();
+        await page.getByRole('checkbox', { name: 'Selected events are recorded' }).check();
+        await page.getByLabel('Event names').waitFor();
       },
     },
     {

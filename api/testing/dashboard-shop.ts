@@ -1,4 +1,4 @@
-/** A small shop with everything that the dashboard shows. */
+/** A small shop with data for everything that the dashboard shows. */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { LinkRule } from '#common/links/link-rule.ts';
 import { namedTargets } from '#common/links/rule-id.ts';
@@ -22,17 +22,17 @@ export interface Shop {
   readonly appId: string;
   readonly webhookId: string;
   readonly postbackId: string;
-  /** The part behind # of the address of a shared page, and of one with a password. */
+  /** The fragments of the addresses of a shared page and of one with a password. */
   readonly sharedToken: string;
   readonly lockedToken: string;
-  /** Of a file that waits to be confirmed. */
+  /** An import that waits to be confirmed. */
   readonly importId: string;
   readonly linkIds: readonly string[];
   /** The secret of an open invitation. */
   readonly invitation: string;
 }
 
-/** Two apps (one with a host that waits for its proof), links, and a month of figures. */
+/** Two apps (one with an unverified host), links, and a month of statistics. */
 export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
   const app = await owner.call('POST', '/apps', {
     name: 'Shop',
@@ -144,7 +144,7 @@ const rules = [
   },
 ];
 
-/** The clicks of the link with rules: a fifth was led by none. */
+/** Clicks of the link with rules; a fifth matched no rule. */
 function ruled(records: readonly TestRecord[], linkId: string): TestRecord[] {
   const ids = ['', ...namedTargets(linkId, rules as readonly LinkRule[]).map(({ id }) => id)];
   return records.map((record) => ({
@@ -160,7 +160,7 @@ const attemptInsertion = `WITH message AS (
     INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)
     SELECT endpoint_id, organization_id, id, type, $7, created_at, $8, $9, $10, $11 FROM message`;
 
-/** One with attempts of each kind, one that is disabled. */
+/** A webhook with attempts of each kind, and a disabled one. */
 async function openWebhooks(api: ApiForTest, owner: Member): Promise<string> {
   const gone = await owner.call('POST', '/webhooks', {
     url: 'https://old.example.com/hook',
@@ -192,7 +192,7 @@ async function openWebhooks(api: ApiForTest, owner: Member): Promise<string> {
   return body.id;
 }
 
-/** One that works, and one that a network no longer has. */
+/** A postback that works, and one that its network no longer accepts. */
 async function openPostbacks(api: ApiForTest, owner: Member): Promise<string> {
   await owner.call('POST', '/postbacks', {
     url: 'https://ads.example.net/s2s/{click_id}/install',
@@ -254,7 +254,7 @@ async function openImport(api: ApiForTest, owner: Member, appId: string): Promis
   return body.id;
 }
 
-/** Of the organization, and of one of its apps. */
+/** Templates of the organization and of one of its apps. */
 async function openTemplates(owner: Member, appId: string): Promise<void> {
   for (const template of [
     { name: 'Newsletter', utm_source: 'newsletter', utm_medium: 'email' },
@@ -272,7 +272,7 @@ async function limitClicks(api: ApiForTest, owner: Member, linkId: string): Prom
   );
 }
 
-/** With codes that the old service did not know, or whose destination is elsewhere. */
+/** With codes that the old service did not know, or whose destination is on another host. */
 async function beginMoving(api: ApiForTest, owner: Member, appId: string): Promise<void> {
   const migration = { url: 'https://old.example.com/{code}', destination_hosts: ['www.example.com'] };
   await owner.call('PATCH', `/apps/${appId}`, { settings: { migration } });
@@ -285,7 +285,7 @@ async function beginMoving(api: ApiForTest, owner: Member, appId: string): Promi
   );
 }
 
-/** The last 26 days were audited; one hour had a fault. */
+/** The last 26 days were audited; one hour had a problem. */
 async function storeAudits(api: ApiForTest): Promise<void> {
   const sql = `INSERT INTO hourly_audits (hour, owner, claimed_until, figures)
     SELECT h, 'test', now(), jsonb_build_object('lost', 0, 'duplicated', 0, 'rollup_difference', (h = $2::bigint)::int)

@@ -1,4 +1,4 @@
-/** How fast the first pages are, with a CPU four times slower and an empty cache: medians of several visits. */
+/** Load times of the first pages, with a CPU slowed down four times and an empty cache: medians of several visits. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openShop } from './dashboard-shop.ts';
@@ -6,7 +6,7 @@ import { type DashboardStage, logIn, type Person, startDashboard } from './dashb
 
 const visits = 5;
 const slowdown = 4;
-/** The page is interactive once nothing has kept it busy for this long. */
+/** The page counts as interactive once it has been idle for this long. */
 const quietMs = 2_000;
 
 let stage: DashboardStage;
@@ -28,7 +28,7 @@ const watching = `globalThis.longTasks = [];
   new PerformanceObserver((list) => longTasks.push(...list.getEntries().map((one) => one.startTime + one.duration)))
     .observe({ type: 'longtask', buffered: true })`;
 
-/** From the beginning of the navigation, on the page's own clock. */
+/** Since the start of the navigation, on the page's own clock. */
 async function speedOf(page: Page): Promise<Speed> {
   await page.waitForTimeout(quietMs);
   return await page.evaluate(`(() => {

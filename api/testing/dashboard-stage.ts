@@ -1,4 +1,4 @@
-/** The dashboard in a real Chromium, on the real API and stores. */
+/** The dashboard in a real Chromium, with the real API and stores. */
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { hashPassword } from '#api/auth/password.ts';
 import { DashboardFiles } from '#api/dashboard-files.ts';
@@ -18,15 +18,15 @@ export interface Person extends Member {
 
 export interface DashboardStage {
   readonly api: ApiForTest;
-  /** What the live feed reads. */
+  /** The log that the live feed reads. */
   readonly log: LogForTest;
   readonly origin: string;
   readonly browser: Browser;
-  /** Someone who can log in, of a new organization or of the given one. */
+  /** A user who can log in, in a new organization or in the given one. */
   person(role?: 'owner' | 'member' | 'viewer', organizationId?: string): Promise<Person>;
-  /** A page that trusts the test's plain HTTP as if a proxy had ended TLS. Its faults are collected. */
+  /** A page that treats the test's plain HTTP as if a proxy had terminated TLS. Its errors are collected. */
   page(options?: BrowserContextOptions): Promise<StagePage>;
-  /** Stores one click, as ingest does. @param rule the id of the link's rule that led it. */
+  /** Stores one click, as ingest does. @param rule the id of the link's rule that decided it. */
   click(person: Person, appId: string, linkId: string, rule?: string): Promise<void>;
   loggedIn(person: Person, options?: BrowserContextOptions): Promise<StagePage>;
   stop(): Promise<void>;
@@ -39,7 +39,7 @@ export interface StagePage {
   readonly faults: string[];
 }
 
-/** Each step has less time than a test, so that a failure names the step that hangs. */
+/** Each step has a shorter time limit than a test, so that a failure names the step that hangs. */
 const stepMs = 20_000;
 
 async function within<T>(step: string, done: Promise<T>): Promise<T> {
@@ -87,7 +87,7 @@ export async function startDashboard(settings: Record<string, string> = {}): Pro
     );
     const faults: string[] = [];
     context.setDefaultTimeout(stepMs);
-    // Playwright has no limit of its own for these.
+    // Playwright has no time limit for these.
     const [newPage, close] = [context.newPage.bind(context), context.close.bind(context)];
     context.newPage = () => within('a new page of the browser', newPage());
     context.close = (closing) => within('closing the pages of the browser', close(closing));

@@ -1,4 +1,4 @@
-/** Pictures of every screen, in light and dark, wide and narrow, for docs/dashboard. */
+/** Screenshots of every screen, light and dark, wide and narrow, for docs/dashboard. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-/** What happens while someone looks at the debugger. */
+/** Records that arrive while the debugger is open. */
 async function writeLive(): Promise<void> {
   const { organization_id } = owner;
   const app_id = shop.appId;

@@ -1,4 +1,4 @@
-/** Generated clicks, installs and events of devices, from a seed, for figures that follow a device over time. */
+/** Clicks, installs and events of devices, generated from a seed, for metrics that follow a device over time. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { pick, type Random, type Tenant } from './records.ts';
@@ -14,7 +14,7 @@ export interface DeviceClick {
 }
 
 export interface DeviceInstall {
-  /** Empty for a person who was erased. */
+  /** Empty if the person was erased. */
   readonly install_id: string;
   readonly app_id: string;
   readonly click_id: string;
@@ -66,7 +66,7 @@ export function makeDeviceRecords(
     const isOrganic = random() < 0.2;
     if (!isOrganic) made.clicks.push({ ...place, click_id, time, is_bot: random() < 0.1 });
     if (!isOrganic && random() < 0.6) continue;
-    // Some are installed long after the click, one at exactly its time.
+    // Some installs are long after the click, one at exactly its time.
     const later = random() < 0.02 ? 0 : Math.floor(random() ** 4 * 20 * DAY_MS);
     const installed = time + later;
     if (installed >= toMs) continue;
@@ -96,7 +96,7 @@ function eventsOf(
     const dice = random();
     const after =
       dice < 0.1 ? -Math.floor(random() * 30 * HOUR_MS) : dice < 0.2 ? 0 : Math.floor(random() ** 3 * 40) * DAY_MS;
-    // Some at the very boundary of a day, most within it.
+    // Some exactly at the boundary of a day, most within it.
     const within = dice < 0.2 || random() < 0.1 ? 0 : Math.floor(random() * DAY_MS);
     const time = installed + after + within;
     if (time >= toMs) continue;
@@ -116,7 +116,7 @@ function eventsOf(
 
 const rowsPerInsert = 20_000;
 
-/** @param batch a name; its number must be above those of earlier batches, as ingest numbers them. */
+/** @param batch a name whose number must be higher than those of earlier batches, as in ingest. */
 export async function storeDeviceRecords(
   client: ClickHouse,
   records: DeviceRecords,

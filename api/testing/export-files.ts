@@ -1,14 +1,14 @@
-/** Files as other services export them, of any length. Each row is a link of its own. */
+/** Generates files of any length as other services export them. Each row is a distinct link. */
 import type { ImportSource } from '#api/imports/import-columns.ts';
 
-/** A link as it stands in every file, in the words of none. */
+/** A link in a format-independent form. */
 export interface ExportedLink {
   readonly code: string;
   readonly destination: string;
   readonly title: string;
   readonly created: Date;
   readonly clicks: number;
-  /** After how many clicks it ends; null: never. */
+  /** Maximum clicks; null: no limit. */
   readonly clicksMax: number | null;
   readonly isArchived: boolean;
   readonly tags: readonly string[];
@@ -23,7 +23,7 @@ export function exportedLink(n: number): ExportedLink {
     title: `Product "${n}", übersicht; new`,
     created: new Date(firstMs + n * 1_000),
     clicks: n * 3,
-    // Some have a rest, and some are used up.
+    // Some have clicks left, and some are used up.
     clicksMax: n % 5 === 0 ? n * 3 + 15 : n % 11 === 0 ? n * 3 : null,
     isArchived: n % 7 === 0,
     tags: n % 5 === 0 ? ['sale', 'été'] : [],
@@ -144,7 +144,7 @@ export const exportFormats: Readonly<Record<ImportSource, Export>> = {
     ],
   },
   yourls: {
-    // As the table is exported without its header.
+    // As exported without a header.
     header: [],
     row: (link) => [link.code, link.destination, link.title, plainTime(link.created), '192.0.2.7', link.clicks],
   },

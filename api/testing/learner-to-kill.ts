@@ -1,4 +1,4 @@
-/** A process that only learns links, for tests that kill it. Its settings are one argument, as JSON. */
+/** A process that only learns links, for tests that kill it. Its settings are a JSON argument. */
 import { LinkLearner } from '#api/migration/link-learner.ts';
 import { systemClock } from '#common/clock.ts';
 import { resolveWith } from '#common/host-addresses.ts';

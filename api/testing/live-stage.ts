@@ -1,4 +1,4 @@
-/** For tests of the live feed: a log to write records to, and clients that read a stream. */
+/** For tests of the live feed: a log for writing records, and clients that read a stream. */
 import { utmFrom } from '#common/campaign-fields.ts';
 import { newId } from '#common/ids.ts';
 import { clickJson } from '#common/log/click-line.ts';
@@ -57,7 +57,7 @@ export function eventOf({ organization_id, app_id }: Omit<Place, 'link_id'>, dev
   );
 }
 
-/** The log of a NATS server, with a stream that this makes. */
+/** The log of a NATS server, with a stream created here. */
 export class LogForTest {
   readonly nats: Nats;
   #frame = 0;
@@ -95,10 +95,10 @@ export interface StreamEvent {
   readonly data: any;
 }
 
-/** A client of a stream, as an EventSource is one. */
+/** A client of a stream, like an EventSource. */
 export class StreamClient {
   readonly events: StreamEvent[] = [];
-  /** As the last event or heartbeat set it. */
+  /** As set by the last event or heartbeat. */
   lastId = '';
   isOver = false;
   readonly ended: Promise<void>;

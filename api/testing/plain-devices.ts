@@ -1,4 +1,4 @@
-/** Retention, revenue by age and funnels of generated devices, calculated plainly, install by install. */
+/** Retention, revenue by age and funnels of generated devices, calculated naively, install by install. */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { DeviceEvent, DeviceInstall, DeviceRecords } from './device-records.ts';
 
@@ -32,7 +32,7 @@ type Range = readonly [number, number];
 export const isInstall = ({ trigger }: DeviceInstall) => trigger === 'install' || trigger === 'reinstall';
 const keyOf = ({ app_id, install_id }: { app_id: string; install_id: string }) => `${app_id} ${install_id}`;
 
-/** A zone without summer time, so that no clock change needs a library here. */
+/** A zone without daylight saving time, so that no library is needed here. */
 export const zone = { name: 'Asia/Kolkata', offsetMs: 5.5 * HOUR_MS };
 
 function cohortStart(ms: number, cohort: string, startMs: number): number {
@@ -63,7 +63,7 @@ export class PlainDevices {
     }
   }
 
-  /** Installs, and [installs, retained] of each day, by the beginning of the cohort and the group. */
+  /** Installs, and [installs, retained] of each day, by the start of the cohort and the group. */
   retention(
     { cohort, mode, group_by, return_event, filter }: RetentionCase,
     [start, end]: Range,
@@ -87,7 +87,7 @@ export class PlainDevices {
     return cells;
   }
 
-  /** Amounts in thousandths by currency, by the beginning of the cohort, the group and the day. */
+  /** Amounts in thousandths by currency, by the start of the cohort, the group and the day. */
   revenue(
     { cohort, group_by, filter }: LtvCase,
     [start, end]: Range,

@@ -1,4 +1,4 @@
-/** Generated records of a few tenants, from a seed, and a reference implementation that counts them. */
+/** Records of a few tenants, generated from a seed, and a reference implementation that counts them. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { FilterColumn } from '#clickhouse/queries/scope.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -85,7 +85,7 @@ export function makeRecords(random: Random, tenant: Tenant, count: number, fromM
     const trigger = kind === 'installs' ? pick(random, triggers) : '';
     const isOrganic = kind !== 'clicks' && trigger !== 'reengagement' && trigger !== 'deep_link' && random() < 0.2;
     const time = Math.floor(fromMs + random() * (toMs - fromMs));
-    // About a hundred people a day, each counted by day.
+    // About a hundred people per day, each counted once per day.
     const visitor = Math.floor(time / DAY_MS) * 1_000 + Math.floor(random() * 120);
     const isPaid = kind === 'events' && random() < 0.3;
     return {
@@ -112,7 +112,7 @@ export function makeRecords(random: Random, tenant: Tenant, count: number, fromM
   });
 }
 
-/** Values that follow from the place of the record. */
+/** Values derived from the position of the record. */
 export function fieldsOfPlace(idx: number, isOrganic: boolean) {
   const at = (values: readonly string[], step: number) => values[Math.floor(idx / step) % values.length] ?? '';
   return {
@@ -198,7 +198,7 @@ export const frameRecords = 50;
 export async function storeRecords(client: ClickHouse, records: readonly TestRecord[], batch: string): Promise<void> {
   for (const kind of ['clicks', 'installs', 'events'] as const) {
     const columns = columnsOf[kind];
-    // Frames are numbered by kind and in the order of time, as an edge numbers them.
+    // Frames are numbered by kind and in chronological order, as on an edge.
     const mine = records.filter((record) => record.kind === kind).sort((a, b) => a.time - b.time);
     const stored = mine.map((record, at) => ({ at, record: isLearned(record) ? waiting(record) : record, sign: 1 }));
     const learned = mine.flatMap((record, at) =>
@@ -259,7 +259,7 @@ export interface PlainFigures {
   organic_installs: number;
 }
 
-/** Counts one by one, without rollups. */
+/** Counts records one by one, without rollups. */
 export function plainFigures(records: readonly TestRecord[], includeBots = false): PlainFigures {
   const visitors = new Set<number>();
   const amounts = new Map<string, number>();

@@ -21,7 +21,7 @@ import { postgresForTest, redisForTest, sharedClickhouseForTest, type TestServer
 
 export interface Reply {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into answers whose shape is what it tests
+  // biome-ignore lint/suspicious/noExplicitAny: tests inspect responses whose shape is under test
   readonly body: any;
   readonly headers: Headers;
 }
@@ -48,7 +48,7 @@ export interface ApiForTest {
   readonly live: LiveFeed;
   /** Works on imports only when a test triggers it. */
   readonly imports: ImportWorker;
-  /** Asks old services only after `start`. */
+  /** Looks up codes at old services only after `start`. */
   readonly linkLearner: LinkLearner;
   /** Sends mail only when a test triggers it. */
   readonly mailer: Mailer;
@@ -63,7 +63,10 @@ export interface ApiForTest {
   stop(): Promise<void>;
 }
 
-/** `redisUrl`: how the API reaches its Redis, if not directly. `pages`: what is served outside of /v1. `smtp`: how mail is sent. */
+/**
+ * `redisUrl`: how the API connects to Redis, if not directly. `pages`: serves paths outside /v1. `smtp`: how mail is
+ * sent.
+ */
 export async function apiForTest(
   settings: Record<string, string> = {},
   redisUrl: (server: TestServer) => Promise<string> = async (server) => server.url,

@@ -1,4 +1,6 @@
-/** What people did with the shop of the dashboard's tests: two months of clicks, installs and purchases, and some matches. */
+/**
+ * The activity in the shop of the dashboard's tests: two months of clicks, installs and purchases, and some matches.
+ */
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { matchColumns, writeMatchRow } from '#clickhouse/rows-matches.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
@@ -15,7 +17,7 @@ const browsers = ['Safari', 'Safari', 'Chrome', 'Instagram', 'Firefox'] as const
 
 type Place = Pick<TestRecord, 'organization_id' | 'app_id'>;
 
-/** Two months, so that the change against the previous period is real; weekends and evenings are busier. */
+/** Two months, so that there is a previous period to compare with; weekends and evenings are busier. */
 export function shopRecords(random: Random, place: Place, linkIds: readonly string[]): TestRecord[] {
   const nowMs = Date.now() - 5 * MINUTE_MS;
   const all: TestRecord[] = [];
@@ -50,7 +52,7 @@ export function visit(
     utm_medium: '',
     ...fieldsOfPlace(idx, false),
     browser: pick(random, browsers),
-    // Some people come more than once a day.
+    // Some people visit more than once a day.
     visitor: Math.floor(time / DAY_MS) * 1_000 + Math.floor(random() * 320),
     is_bot: false,
     is_conversion: false,

@@ -37,7 +37,7 @@ export const createTemplate = route({
   limit: 'general',
   tag: 'UTM templates',
   summary: 'Create a UTM template',
-  description: `Links are created with its parameters if they name it as utm_template_id. At least one parameter is required. An organization has at most ${TEMPLATES_MAX}.`,
+  description: `Links created with this utm_template_id get the template’s parameters. At least one parameter is required. The number of templates of an organization is limited to ${TEMPLATES_MAX}.`,
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -63,7 +63,7 @@ export const createTemplate = route({
     const empty = refuseEmpty(template);
     if (empty) return empty;
     const nowMs = deps.clock();
-    // A server key is no user.
+    // A server key is not a user.
     const creator = caller.key ? null : caller.user_id;
     const texts = UTM_FIELDS.map((field) => template[field]);
     const values = [newId('utm', nowMs), app_id, template.name, creator, new Date(nowMs), ...texts];
@@ -72,15 +72,14 @@ export const createTemplate = route({
         const refused = await refuseScope(tenant, caller, app_id);
         if (refused) return refused;
         const [row] = await tenant.query<TemplateRow>(insertion, values);
-        if (!row)
-          return invalid('body', `the organization has ${TEMPLATES_MAX} UTM templates already: delete one first`);
+        if (!row) return invalid('body', `the organization has ${TEMPLATES_MAX} UTM templates: delete one first`);
         return { status: 201, body: templateAnswer(row) };
       }),
     );
   },
 });
 
-/** The requested one, or that of the app, or the caller's only one. */
+/** The requested organization, or that of the app, or the caller's only one. */
 async function organizationOf(
   { db, tenancy }: ApiDeps,
   caller: UserCaller,

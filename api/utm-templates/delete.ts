@@ -11,7 +11,7 @@ export const deleteTemplate = route({
   limit: 'general',
   tag: 'UTM templates',
   summary: 'Delete a UTM template',
-  description: 'Links that were created with it do not change.',
+  description: 'Existing links do not change.',
   params: templateParams,
   answers: {
     200: {

@@ -26,7 +26,9 @@ export const listTemplates = route({
       ...pageQuery,
       organization_id: Type.Optional(Type.String()),
       app_id: Type.Optional(
-        Type.String({ description: 'Those that links of this app can name: its own, and those of its organization.' }),
+        Type.String({
+          description: 'Templates available to links of this app: the app’s own and those of the whole organization.',
+        }),
       ),
     },
     { additionalProperties: false },

@@ -26,7 +26,7 @@ const utmText = () => nullable(Type.String({ maxLength: CAMPAIGN_CHARACTERS_MAX 
 export const templateFields = {
   app_id: nullable(
     Type.String({
-      description: 'The only app for whose links the template can be chosen; null: every app of the organization.',
+      description: 'The app whose links can use the template; null: all apps of the organization.',
       examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'],
     }),
   ),
@@ -42,7 +42,7 @@ export const templateFields = {
 
 type Writable = Pick<TemplateRow, 'app_id' | 'name' | UtmField>;
 
-/** Its texts as they are stored: without surrounding spaces in the name, and null instead of an empty parameter. */
+/** Its texts as stored: the name trimmed, and null instead of empty parameters. */
 export function storedTemplate(given: Writable): Writable {
   return { app_id: given.app_id, name: given.name.trim(), ...utmFrom((name) => given[name] || null) };
 }
@@ -53,8 +53,8 @@ export function refuseEmpty(template: Writable): Rejection | null {
 }
 
 /**
- * Null for an app of the tenant that is not deleted before the transaction ends, and for no app, unless the caller's key
- * is limited to some apps.
+ * Null if the app belongs to the tenant (it cannot be deleted before the transaction ends), or if no app is given and
+ * the caller's key is not limited to some apps.
  */
 export async function refuseScope(
   tenant: TenantQueries,
@@ -70,9 +70,9 @@ export async function refuseScope(
   return app ? null : absent(tenant, 'app', appId);
 }
 
-const onlyItsApps = () => forbidden('This server key may use some apps only, and this template is for every app.');
+const onlyItsApps = () => forbidden('This server key is limited to some apps, and this template is for all apps.');
 
-/** Runs a write, and names the field if its name belongs to another template. */
+/** Runs a write, and reports the field if the name belongs to another template. */
 export async function withUniqueName<T>(work: () => Promise<T>): Promise<T | Rejection> {
   try {
     return await work();
@@ -93,7 +93,7 @@ export const templateSchema = Type.Object(
     organization_id: Type.String(),
     ...templateFields,
     created_by: nullable(
-      Type.String({ description: 'The user who created it; null for a server key, and once the user is deleted.' }),
+      Type.String({ description: 'The user who created it; null if it was a server key or the user was deleted.' }),
     ),
     created_at: time,
     updated_at: time,
@@ -121,8 +121,8 @@ export function templateAnswer({ created_at, updated_at, ...row }: TemplateRow):
 }
 
 /**
- * Works on a template of one of the caller's organizations, in a transaction: 404 if there is none, 403 for one of another
- * organization, for a viewer who wants to change it, and for a server key of other apps.
+ * Works on a template of one of the caller's organizations, in a transaction: 404 if it does not exist; 403 if it
+ * belongs to another organization, if a viewer wants to change it, and for a server key of other apps.
  */
 export async function withTemplate<T>(
   { db, tenancy }: ApiDeps,
@@ -134,7 +134,7 @@ export async function withTemplate<T>(
   if (owner instanceof Rejection) return owner;
   return tenancy.within(tenantOf(caller, [owner]), async (tenant) => {
     const [template] = await tenant.query<TemplateRow>(byId, [id]);
-    if (!template) return caller.key ? forbidden('This server key may not use this template.') : unknownId('utm');
+    if (!template) return caller.key ? forbidden('This server key has no access to this template.') : unknownId('utm');
     const appIds = caller.key?.app_ids ?? null;
     const isOfOthers = appIds !== null && (template.app_id === null || !appIds.includes(template.app_id));
     return isChange && isOfOthers ? onlyItsApps() : work(tenant, template);
@@ -143,7 +143,7 @@ export async function withTemplate<T>(
 
 const byId = `SELECT ${templateColumns} FROM utm_templates WHERE organization_id = ANY ($1) AND id = $2`;
 
-/** Locked until the transaction ends. After the app's row, in the order of the app's deletion. */
+/** Locked until the transaction ends. Locked after the app's row, in the same order as when an app is deleted. */
 export async function lockTemplate(tenant: TenantQueries, id: string): Promise<TemplateRow | Rejection> {
   const [template] = await tenant.query<TemplateRow>(`${byId} FOR UPDATE`, [id]);
   return template ?? unknownId('utm');

@@ -32,7 +32,7 @@ export const updateTemplate = route({
   limit: 'general',
   tag: 'UTM templates',
   summary: 'Update a UTM template',
-  description: 'Omitted fields keep their value; null clears a parameter. Links keep the values that they have.',
+  description: 'Omitted fields keep their value; null clears a parameter. Existing links do not change.',
   params: templateParams,
   body: Type.Object(
     {

@@ -83,7 +83,7 @@ test.each([
   expect(refusal(await owner.call('POST', path, body))).toEqual([400, field]);
 });
 
-test('a change that leaves a template without a parameter is a 400', async () => {
+test('a change that leaves a template without a parameter gets a 400', async () => {
   const { id } = await template();
   expect(refusal(await owner.call('PATCH', `${path}/${id}`, { utm_source: null }))).toEqual([400, 'body']);
   expect(refusal(await owner.call('PATCH', `${path}/${id}`, {}))[0]).toBe(400);
@@ -100,7 +100,7 @@ test('a name is unique in an app and among the templates of the whole organizati
   expect(refusal(await owner.call('PATCH', `${path}/${own.id}`, { app_id: null }))).toEqual([400, 'name']);
 });
 
-test('an organization has at most 100 templates, also when many are created at once or by a key that does not see all', async () => {
+test('an organization has at most 100 templates, even if many are created concurrently or by a key that cannot see all', async () => {
   const member = await api.member();
   const [mine, second] = await Promise.all(
     ['a', 'b'].map(async (name) => (await member.call('POST', '/apps', { name })).body),
@@ -124,11 +124,11 @@ test('an organization has at most 100 templates, also when many are created at o
   const refused = replies.filter(({ status }) => status !== 201);
   expect([replies.length - refused.length, refused.length]).toEqual([5, 15]);
   expect(new Set(refused.map(({ body }) => body.error.message))).toEqual(
-    new Set(['body: the organization has 100 UTM templates already: delete one first']),
+    new Set(['body: the organization has 100 UTM templates: delete one first']),
   );
 });
 
-test('a viewer reads templates and changes none; another organization can do neither', async () => {
+test('a viewer can read but not change templates; another organization can do neither', async () => {
   const mine = await template();
   const asOwners = { organization_id: owner.organization_id };
   for (const [method, to, body] of [
@@ -150,7 +150,7 @@ test('a viewer reads templates and changes none; another organization can do nei
   expect((await owner.call('GET', `${path}/${mine.id}`)).body).toEqual(mine);
 });
 
-test('a key for some apps uses the templates of its organization, and changes only those of its apps', async () => {
+test('a key limited to some apps can use the templates of its organization, but change only those of its apps', async () => {
   const [shared, own, others] = [
     await template(),
     await template({ app_id: app.id }),
@@ -191,7 +191,7 @@ const utmOf = ({ utm_source, utm_medium, utm_campaign, utm_term }: Record<string
   utm_term,
 ];
 
-test('a template fills the parameters that a new link leaves out, and no others', async () => {
+test('a template fills only the parameters that a new link omits', async () => {
   const { id } = await template(spring);
   const given = { utm_medium: null, utm_campaign: 'late', utm_term: 'shoes' };
   const made = await owner.call('POST', '/links', { app_id: app.id, path: '/a', utm_template_id: id, ...given });
@@ -210,7 +210,7 @@ test('a template fills the parameters that a new link leaves out, and no others'
   expect(utmOf(results[3].link)).toEqual([null, null, null, null]);
 });
 
-test('a template fills what a repeated upsert leaves out, and the upsert changes nothing the second time', async () => {
+test('a template fills what a repeated upsert omits, and the second upsert changes nothing', async () => {
   const { id } = await template(spring);
   const at = `/links/by-external-id/${app.id}/sku-1`;
   const first = await owner.call('PUT', at, { path: '/a', utm_template_id: id, utm_source: 'shop' });
@@ -236,7 +236,7 @@ test('links cannot name a template of another app or organization, or one that d
   expect(refusal(patched)).toEqual([400, 'utm_template_id']);
 });
 
-test('links keep what a template gave them when it is changed or deleted', async () => {
+test('links keep values from a template when it is changed or deleted', async () => {
   const { id } = await template(spring);
   const link = (await owner.call('POST', '/links', { app_id: app.id, path: '/a', utm_template_id: id })).body;
   await owner.call('PATCH', `${path}/${id}`, { utm_source: 'other' });
@@ -244,7 +244,7 @@ test('links keep what a template gave them when it is changed or deleted', async
   expect((await owner.call('GET', `/links/${link.id}`)).body).toEqual(link);
 });
 
-test('the templates of an app end with it', async () => {
+test('the templates of an app are deleted with it', async () => {
   const member = await api.member();
   const gone = (await member.call('POST', '/apps', { name: 'Gone' })).body;
   const own = await template({ app_id: gone.id }, member);

@@ -22,7 +22,7 @@ export const createView = route({
   limit: 'general',
   tag: 'Views',
   summary: 'Save a view',
-  description: 'For all members of the organization.',
+  description: 'Visible to all members of the organization.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -44,7 +44,7 @@ export const createView = route({
       const creator = caller.key ? null : caller.user_id;
       const values = [newId('viw', nowMs), body.name.trim(), JSON.stringify(body.query), creator, new Date(nowMs)];
       const [row] = await tenant.query<ViewRow>(insertion, values);
-      if (!row) return invalid('body', `the organization has ${viewsMax} views already: delete one first`);
+      if (!row) return invalid('body', `the organization has ${viewsMax} views: delete one first`);
       return { status: 201, body: viewAnswer(row) };
     });
   },

@@ -1,4 +1,4 @@
-/** A saved view: a question about statistics that an organization asks again and again. */
+/** A saved view: a set of statistics parameters with a name. */
 import { Type } from 'typebox';
 import { ownerOf, refuseLimitedKey, tenantOf, unknownId } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
@@ -25,7 +25,7 @@ export const viewFields = {
     additionalProperties: { type: 'string', maxLength: 4_000 },
     propertyNames: { pattern: '^[a-z_]{1,40}$' },
     maxProperties: 40,
-    description: 'Parameters of GET /analytics/page or of any other request, each as text. They are not checked.',
+    description: 'Query parameters of GET /analytics/page or of any other request, as strings. They are not validated.',
   }),
 };
 
@@ -38,7 +38,7 @@ export const viewSchema = Type.Object(
     organization_id: Type.String(),
     ...viewFields,
     created_by: Type.Union([Type.String(), Type.Null()], {
-      description: 'The user who created it; null for a server key, and once the user is deleted.',
+      description: 'The user who created it; null if it was a server key or the user was deleted.',
     }),
     created_at: time,
     updated_at: time,
@@ -61,8 +61,8 @@ export function viewAnswer({ created_at, updated_at, ...row }: ViewRow): object 
 }
 
 /**
- * Works on a view of one of the caller's organizations, in a transaction: 404 if there is none, 403 for one of another
- * organization, for a viewer who wants to change it, and for a server key for some apps.
+ * Works on a view of one of the caller's organizations, in a transaction: 404 if it does not exist; 403 if it belongs
+ * to another organization, if a viewer wants to change it, and for a server key limited to some apps.
  */
 export async function withView<T>(
   { db, tenancy }: ApiDeps,

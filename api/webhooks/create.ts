@@ -37,7 +37,7 @@ export const createWebhook = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Create a webhook',
-  description: 'From now on, the URL gets a POST request for each of the chosen events.',
+  description: 'Each of the chosen events sends a POST request to the URL.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -74,14 +74,14 @@ export const createWebhook = route({
     const id = newId('whk', nowMs);
     const secret = newWebhookSecret();
     const sealed = webhooks.encryption.encrypt(secret, webhookSecretContext(id));
-    // A server key is no user.
+    // A server key is not a user.
     const creator = caller.key ? null : caller.user_id;
     return tenancy.within(tenantOf(caller, [organizationId]), async (tenant) => {
       const denied = await refuseApps(tenant, caller, app_ids);
       if (denied) return denied;
       const values = [id, url, description, events, event_names, app_ids, sealed, creator, new Date(nowMs)];
       const [row] = await tenant.query<EndpointRow>(insertion, values);
-      if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks already: delete one first`);
+      if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks: delete one first`);
       return { status: 201, body: { ...endpointAnswer(row, nowMs), secret } };
     });
   },

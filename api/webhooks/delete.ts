@@ -11,7 +11,7 @@ export const deleteWebhook = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Delete a webhook',
-  description: 'With its messages and attempts. An attempt that is under way is finished.',
+  description: 'Also deletes its messages and attempts. An attempt in progress still completes.',
   params: endpointParams,
   answers: {
     200: {

@@ -46,7 +46,7 @@ export function endpointAnswer(row: EndpointRow, nowMs: number): object {
   };
 }
 
-/** Looks an endpoint up for a caller who may change it (or, with `isRead`, see it); otherwise says why not. */
+/** Looks up an endpoint for a caller who may change it (or, with `isRead`, read it); otherwise returns why not. */
 export async function findEndpoint(
   { db, tenancy }: ApiDeps,
   caller: UserCaller,
@@ -57,17 +57,17 @@ export async function findEndpoint(
   const owner = await ownerOf(db, caller, { kind, id, to: isRead ? 'read' : 'write' });
   if (owner instanceof Rejection) return owner;
   const row = await tenancy.within(tenantOf(caller, [owner]), (tenant) => readEndpoint(tenant, id));
-  return row ?? forbidden('This server key may not use this webhook: it gets messages of other apps too.');
+  return row ?? forbidden('This server key has no access to this webhook: it gets messages of other apps too.');
 }
 
-/** Undefined for one that the caller may not access. */
+/** Undefined if the caller may not access it. */
 export async function readEndpoint(tenant: TenantQueries, id: string): Promise<EndpointRow | undefined> {
   const sql = `SELECT ${endpointColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2`;
   const [row] = await tenant.query<EndpointRow>(sql, [id]);
   return row;
 }
 
-/** Runs the work on an endpoint that the caller may change (or, with `isRead`, see), within its tenant. */
+/** Runs the work on an endpoint that the caller may change (or, with `isRead`, read), within its tenant. */
 export async function withEndpoint<T>(
   deps: ApiDeps,
   caller: UserCaller,
@@ -80,7 +80,7 @@ export async function withEndpoint<T>(
   return deps.tenancy.within(tenantOf(caller, [endpoint.organization_id]), (tenant) => work(tenant, endpoint));
 }
 
-/** For the audit log, of a request whose body and answer do not name the endpoint. */
+/** For the audit log, if neither the request nor the response names the endpoint. */
 export function changeOf({ id, organization_id }: Pick<EndpointRow, 'id' | 'organization_id'>) {
   return { organization_id, target_id: id };
 }
@@ -88,7 +88,7 @@ export function changeOf({ id, organization_id }: Pick<EndpointRow, 'id' | 'orga
 const time = Type.String({ format: 'date-time' });
 export const eventsSchema = Type.Array(
   Type.Unsafe<WebhookEventType>({ type: 'string', enum: [...webhookEventTypes] }),
-  { minItems: 1, maxItems: 50, uniqueItems: true, description: 'What the endpoint gets.' },
+  { minItems: 1, maxItems: 50, uniqueItems: true, description: 'The types of messages to send.' },
 );
 export const urlSchema = Type.String({
   minLength: 1,
@@ -99,7 +99,7 @@ const appIds = Type.Array(Type.String(), {
   minItems: 1,
   maxItems: 100,
   uniqueItems: true,
-  description: 'The only apps whose messages the endpoint gets; null: those of every app, and of the organization.',
+  description: 'Limits messages to these apps; null: messages of all apps, and of the organization itself.',
 });
 export const appIdsSchema = nullable(appIds);
 
@@ -108,11 +108,11 @@ export const eventNamesSchema = nullable(
     minItems: 1,
     maxItems: 100,
     uniqueItems: true,
-    description: 'The names of the events that are sent as event.recorded; required with that type.',
+    description: 'Names of the events to send as event.recorded; required with that type.',
   }),
 );
 
-/** Null if it names events just when it gets events by name. */
+/** Null if event names are given exactly when event.recorded is selected. */
 export function eventNamesFault(events: readonly string[], names: readonly string[] | null): Rejection | null {
   if (events.includes('event.recorded') === (names !== null)) return null;
   return invalid(
@@ -135,15 +135,20 @@ const fields = {
       type: 'string',
       enum: [...disabledReasons, null],
       description:
-        'requested: by a caller. gone: the endpoint answered 410. failing: no delivery succeeded for 5 days. backlog: too many messages waited.',
+        'requested: disabled through the API. gone: the endpoint answered 410. failing: no delivery succeeded for 5 days. backlog: too many messages were waiting.',
     }),
   ),
   disabled_at: nullable(time),
-  failing_since: nullable(Type.String({ format: 'date-time', description: 'The first failure since a success.' })),
-  previous_secret_until: nullable(
-    Type.String({ format: 'date-time', description: 'Until then the previous secret signs too.' }),
+  failing_since: nullable(
+    Type.String({ format: 'date-time', description: 'Time of the first failure since the last success.' }),
   ),
-  created_by: nullable(Type.String({ description: 'The user who created it; null for a server key.' })),
+  previous_secret_until: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'Until this time, messages are also signed with the previous secret.',
+    }),
+  ),
+  created_by: nullable(Type.String({ description: 'The user who created it; null if it was a server key.' })),
   created_at: time,
   updated_at: time,
 };
@@ -152,7 +157,7 @@ export const endpointSchema = Type.Object(fields, { title: 'WebhookEndpoint' });
 export const endpointWithSecretSchema = Type.Object(
   {
     ...fields,
-    secret: Type.String({ description: 'With which receivers verify signatures. It is shown only in this answer.' }),
+    secret: Type.String({ description: 'Receivers verify signatures with it. Returned only in this answer.' }),
   },
   { title: 'WebhookEndpointWithSecret' },
 );

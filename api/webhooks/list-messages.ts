@@ -22,7 +22,7 @@ const ofMessages = `FROM webhook_messages WHERE organization_id = ANY ($1) AND e
 const ofAttempts = `FROM webhook_attempts WHERE organization_id = ANY ($1) AND endpoint_id = $2
   AND ($3::text IS NULL OR message_id = $3) ORDER BY id DESC`;
 const counting = (what: string) => `SELECT count(*) AS total FROM (SELECT 1 ${what} LIMIT ${COUNTED_MAX}) AS counted`;
-const limited = `At most the newest ${COUNTED_MAX}.`;
+const limited = `Lists at most the newest ${COUNTED_MAX}.`;
 
 export const listWebhookMessages = route({
   method: 'GET',
@@ -33,7 +33,7 @@ export const listWebhookMessages = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'List the messages of a webhook',
-  description: `Of the last 30 days, newest first. ${limited}`,
+  description: `From the last 30 days, newest first. ${limited}`,
   params: endpointParams,
   query: Type.Object({ ...pageQuery, status: Type.Optional(statusSchema) }, { additionalProperties: false }),
   answers: {
@@ -67,7 +67,7 @@ export const listWebhookAttempts = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'List the attempts of a webhook',
-  description: `Of the last 30 days, newest first. ${limited}`,
+  description: `From the last 30 days, newest first. ${limited}`,
   params: endpointParams,
   query: Type.Object({ ...pageQuery, message_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
   answers: {

@@ -6,7 +6,7 @@ import { attemptOutcomes } from '#common/webhooks/webhook-events.ts';
 export const messageStatuses = ['pending', 'delivered', 'failed'] as const;
 type MessageStatus = (typeof messageStatuses)[number];
 
-/** Longer lists end here: counting all of them would cost more than the page. */
+/** Counting stops here, because counting all of a longer list would cost more than the page. */
 export const COUNTED_MAX = 10_000;
 
 export interface MessageRow {
@@ -52,8 +52,11 @@ export const messageSchema = Type.Object(
     id: Type.String({ description: 'The webhook-id of each delivery.' }),
     type: Type.String(),
     status: statusSchema,
-    tries: Type.Integer({ description: 'Attempts since it was created or replayed.' }),
-    data: Type.Object({}, { additionalProperties: true, description: 'What its payload is made of.' }),
+    tries: Type.Integer({ description: 'Number of attempts since it was created or replayed.' }),
+    data: Type.Object(
+      {},
+      { additionalProperties: true, description: 'The record or object that the payload is about.' },
+    ),
     occurred_at: time,
     created_at: time,
     next_attempt_at: nullable(time),
@@ -69,10 +72,10 @@ export const attemptSchema = Type.Object(
     outcome: Type.Unsafe<AttemptRow['outcome']>({
       type: 'string',
       enum: [...attemptOutcomes],
-      description: 'http_error: the answer was not 2xx; redirects are not followed.',
+      description: 'http_error: the response was not 2xx; redirects are not followed.',
     }),
     http_status: nullable(Type.Integer()),
-    answer: Type.String({ description: 'The first kilobyte of the answer.' }),
+    answer: Type.String({ description: 'The first kilobyte of the response.' }),
     duration_ms: Type.Integer(),
     attempted_at: time,
   },

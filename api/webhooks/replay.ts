@@ -7,24 +7,24 @@ import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { changeOf, type EndpointRow, endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
 
-/** Messages of one call. */
+/** Maximum messages of one call. */
 const REPLAYED_MAX = 10_000;
-/** For which a delivered message is left out of further time ranges. */
+/** How long a delivered message is excluded from further time ranges. */
 const SETTLE_MS = HOUR_MS;
 
-export const replayLimit = `At most ${REPLAYED_MAX} in one call: while has_more is true, call again with the same range. A message that was delivered is sent again at most once an hour, so a repeated request repeats nothing.`;
+export const replayLimit = `At most ${REPLAYED_MAX} per call: while has_more is true, call again with the same range. A delivered message is sent again at most once an hour, so repeating the request has no effect.`;
 
 const again = `
   UPDATE webhook_messages SET status = 'pending', tries = 0, lease = NULL, due_at = $3, replayed_at = $3
    WHERE organization_id = ANY ($1) AND endpoint_id = $2`;
-/** One that is under way is delivered already. */
+/** A message with an attempt in progress is already being delivered. */
 const one = `
   WITH found AS (
     SELECT id, lease IS NOT NULL AND due_at > $3 AS is_under_way FROM webhook_messages
      WHERE organization_id = ANY ($1) AND endpoint_id = $2 AND id = $4 FOR UPDATE
   ), replayed AS (${again} AND id IN (SELECT id FROM found WHERE NOT is_under_way))
   SELECT id FROM found`;
-/** A message that waits is in its turn already. The array keeps the planner from pairing each message with each. */
+/** A waiting message is already queued. The array keeps the planner from using a nested loop over all messages. */
 const many = `${again} AND id = ANY (ARRAY(
   SELECT id FROM webhook_messages WHERE organization_id = ANY ($1) AND endpoint_id = $2 AND created_at >= $4 AND created_at < $5
      AND status <> 'pending' AND ($6::text IS NULL OR status = $6)
@@ -36,7 +36,9 @@ export const replayBody = Type.Object(
   {
     message_id: Type.Optional(Type.String({ description: 'One message, whatever its status.' })),
     from: Type.Optional(Type.String({ format: 'date-time', description: 'Messages created at this time or later.' })),
-    to: Type.Optional(Type.String({ format: 'date-time', description: 'Messages created before. Default: now.' })),
+    to: Type.Optional(
+      Type.String({ format: 'date-time', description: 'Messages created before this time. Default: now.' }),
+    ),
     status: Type.Optional(Type.Unsafe<'delivered' | 'failed'>({ type: 'string', enum: ['delivered', 'failed'] })),
   },
   { additionalProperties: false, minProperties: 1, title: 'WebhookReplay' },
@@ -59,7 +61,7 @@ export const replayWebhook = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Replay messages of a webhook',
-  description: `Sends one message again, or those that were created in a time range, with their old webhook-id. ${replayLimit}`,
+  description: `Sends one message again, or all messages created in a time range, with their original webhook-id. ${replayLimit}`,
   params: endpointParams,
   body: replayBody,
   bodyExample: replayExample,
@@ -70,7 +72,7 @@ export const replayWebhook = route({
     ),
 });
 
-/** Sends messages of an endpoint again; the caller may change it. */
+/** Sends messages of an endpoint again, for a caller who may change it. */
 export async function replayMessages(
   tenant: TenantQueries,
   endpoint: Pick<EndpointRow, 'id' | 'organization_id'>,

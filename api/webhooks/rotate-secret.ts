@@ -31,7 +31,7 @@ export const rotateWebhookSecret = route({
   tag: 'Webhooks',
   summary: 'Rotate the secret of a webhook',
   description:
-    'Messages are signed with both secrets until the overlap ends, so that receivers can change theirs at any time within it. A secret that was still overlapping ends now.',
+    'Messages are signed with both secrets until the overlap ends, so that receivers can switch at any time until then. If an earlier rotation still overlaps, its old secret stops signing immediately.',
   params: endpointParams,
   body: Type.Object(
     {
@@ -39,7 +39,7 @@ export const rotateWebhookSecret = route({
         Type.Integer({
           minimum: 0,
           maximum: OVERLAP_HOURS_MAX,
-          description: `For how long the current secret stays valid; default ${OVERLAP_HOURS}.`,
+          description: `Hours for which the current secret stays valid; default ${OVERLAP_HOURS}.`,
         }),
       ),
     },

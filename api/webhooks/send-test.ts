@@ -37,7 +37,7 @@ export const testWebhook = route({
     }),
 });
 
-/** @returns its id. */
+/** @returns the id of the message. */
 export async function testMessage(
   tenant: TenantQueries,
   endpointId: string,

@@ -17,7 +17,7 @@ import {
 } from './endpoint.ts';
 import { refuseApps } from './endpoint-apps.ts';
 
-/** A value that does not change keeps when and why the endpoint was disabled. */
+/** An unchanged value keeps the time and reason of disabling. */
 const change = `
   UPDATE webhook_endpoints SET updated_at = $3, url = $4, description = $5, events = $6, event_names = $9, app_ids = $7,
          disabled_at = CASE WHEN $8 THEN NULL ELSE coalesce(disabled_at, $3) END,
@@ -35,7 +35,7 @@ export const updateWebhook = route({
   tag: 'Webhooks',
   summary: 'Update a webhook',
   description:
-    'Omitted fields keep their value. While a webhook is disabled, no messages are created for it; those that were waiting are delivered once it is enabled again.',
+    'Omitted fields keep their value. While a webhook is disabled, no messages are created for it; messages that were already waiting are delivered when it is enabled again.',
   params: endpointParams,
   body: Type.Object(
     {

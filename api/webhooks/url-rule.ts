@@ -1,11 +1,11 @@
-/** What the URL of an endpoint must be. */
+/** Rules for the URL of an endpoint. */
 import { isIP } from 'node:net';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 import { urlFault } from '#common/links/web-address.ts';
 import type { Config } from '#common/process/settings.ts';
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
 
-/** Null for a URL that may be called. Its host name is judged at each delivery, when it is resolved. */
+/** Null for a URL that may be called. Its host name is checked at each delivery, when it is resolved. */
 export type UrlRule = (url: string) => Rejection | null;
 
 export function urlRuleWith(config: Pick<Config, 'WEBHOOK_HTTP' | 'WEBHOOK_ALLOWED_NETWORKS'>): UrlRule {

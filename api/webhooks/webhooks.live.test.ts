@@ -38,8 +38,8 @@ async function keyFor(app_ids: string[] | null): Promise<Pick<Member, 'call'>> {
   return { call: (method, path, body) => api.call(key, method, path, body) };
 }
 
-/** What is owed to an endpoint, oldest first. */
-async function owed(id: string): Promise<{ type: string; data: { id: string; title: string | null } }[]> {
+/** The messages of an endpoint, oldest first. */
+async function messagesOf(id: string): Promise<{ type: string; data: { id: string; title: string | null } }[]> {
   const { body } = await owner.call('GET', `/webhooks/${id}/messages?limit=100`);
   return body.data.reverse();
 }
@@ -69,7 +69,7 @@ test('the secret is shown once, stored encrypted, and bound to its endpoint', as
   }
 });
 
-test('a rotated secret stays valid for the time that was asked for, and a second rotation ends it', async () => {
+test('a rotated secret stays valid for the requested time, or until a second rotation', async () => {
   const made = await newWebhook();
   const rotate = (body: object) => owner.call('POST', `/webhooks/${made.id}/rotate-secret`, body);
   const first = await rotate({ overlap_hours: 2 });
@@ -121,7 +121,7 @@ test.each([
   await owner.call('DELETE', `/webhooks/${id}`);
 });
 
-test('the operator’s allowed networks may be named', async () => {
+test('URLs in the operator’s allowed networks are accepted', async () => {
   await newWebhook({ url: 'https://10.1.2.3:8443/hook' });
 });
 
@@ -138,7 +138,7 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('viewers see webhooks and change none; strangers get 403, unknown ids 404', async () => {
+test('viewers can read but not change webhooks; strangers get 403, unknown ids 404', async () => {
   const { id } = await newWebhook();
   const viewer = await api.member('viewer', owner.organization_id);
   const paths = [
@@ -170,7 +170,7 @@ test('viewers see webhooks and change none; strangers get 403, unknown ids 404',
   expect((await owner.call('POST', '/webhooks', foreign)).status).toBe(403);
 });
 
-test('a server key for one app makes and sees only webhooks of that app', async () => {
+test('a server key for one app can create and see only webhooks of that app', async () => {
   const limited = await keyFor([app.id]);
   const all = await newWebhook();
   const ofOther = await newWebhook({ app_ids: [app.id, other.id] });
@@ -189,7 +189,7 @@ test('a server key for one app makes and sees only webhooks of that app', async 
   expect((await (await keyFor(null)).call('GET', `/webhooks/${all.id}`)).status).toBe(200);
 });
 
-test('every change of a link is owed once to each endpoint that wants it, in the change’s own transaction', async () => {
+test('every change of a link creates one message for each subscribed endpoint, in the change’s own transaction', async () => {
   const [all, created, ofOther, disabled] = [
     await newWebhook(),
     await newWebhook({ events: ['link.created'] }),
@@ -200,7 +200,7 @@ test('every change of a link is owed once to each endpoint that wants it, in the
   await owner.call('PATCH', `/webhooks/${disabled.id}`, { enabled: false });
   const link = await make('/links', { app_id: app.id, path: '/x', title: 'One' });
   await owner.call('PATCH', `/links/${link.id}`, { title: 'Two' });
-  // Changes nothing but the time.
+  // Changes only the time.
   await owner.call('PATCH', `/links/${link.id}`, { title: 'Two' });
   await api.db
     .transaction(async (queries) => {
@@ -208,35 +208,35 @@ test('every change of a link is owed once to each endpoint that wants it, in the
       throw new Error('undone');
     })
     .catch(() => undefined);
-  // By hand.
+  // Changed with SQL.
   await api.db.execute("UPDATE links SET title = 'Three' WHERE id = $1", [link.id]);
   await owner.call('DELETE', `/links/${link.id}`);
-  const facts = (await owed(all.id)).map(({ type, data }) => [type, data.title]);
+  const facts = (await messagesOf(all.id)).map(({ type, data }) => [type, data.title]);
   expect(facts).toEqual([
     ['link.created', 'One'],
     ['link.updated', 'Two'],
     ['link.updated', 'Three'],
     ['link.deleted', 'Three'],
   ]);
-  expect((await owed(created.id)).map(({ type }) => type)).toEqual(['link.created']);
-  expect(await owed(ofOther.id)).toEqual([]);
-  expect(await owed(disabled.id)).toEqual([]);
+  expect((await messagesOf(created.id)).map(({ type }) => type)).toEqual(['link.created']);
+  expect(await messagesOf(ofOther.id)).toEqual([]);
+  expect(await messagesOf(disabled.id)).toEqual([]);
   expect((await stranger.call('GET', `/webhooks/${foreign.id}/messages`)).body.data).toEqual([]);
   for (const { id } of [all, created, ofOther, disabled]) await owner.call('DELETE', `/webhooks/${id}`);
 });
 
-test('a batch of links owes a message for each', async () => {
+test('a batch of links creates a message for each link', async () => {
   const endpoint = await newWebhook({ events: ['link.created', 'link.updated'], app_ids: [other.id] });
   const links = Array.from({ length: 3 }, (_, n) => ({ app_id: other.id, path: `/b${n}`, campaign: 'hooked' }));
   expect((await owner.call('POST', '/links/bulk', { links })).status).toBe(200);
   const filter = { app_id: other.id, campaign: 'hooked' };
   expect((await owner.call('PATCH', '/links/bulk', { filter, changes: { title: 'B' } })).status).toBe(200);
-  const types = (await owed(endpoint.id)).map(({ type }) => type).sort();
+  const types = (await messagesOf(endpoint.id)).map(({ type }) => type).sort();
   expect(types).toEqual([...Array(3).fill('link.created'), ...Array(3).fill('link.updated')]);
   await owner.call('DELETE', `/webhooks/${endpoint.id}`);
 });
 
-test('a test message is owed to its endpoint alone, and not to a disabled one', async () => {
+test('a test message is created only for its endpoint, and not for a disabled one', async () => {
   const endpoint = await newWebhook({ events: ['endpoint.disabled'] });
   const reply = await owner.call('POST', `/webhooks/${endpoint.id}/test`);
   expect(reply.status).toBe(202);
@@ -250,7 +250,7 @@ test('a test message is owed to its endpoint alone, and not to a disabled one', 
   expect(on.body).toMatchObject({ enabled: true, disabled_reason: null, description: 'Back', url });
 });
 
-test('messages are replayed by id and by time range, with their old ids; those that wait are left alone', async () => {
+test('messages are replayed by id and by time range, with their original ids; waiting messages are not affected', async () => {
   const endpoint = await newWebhook({ events: ['endpoint.disabled'] });
   const ids: string[] = [];
   for (let n = 0; n < 4; n++) ids.push((await owner.call('POST', `/webhooks/${endpoint.id}/test`)).body.message_id);
@@ -285,7 +285,7 @@ test('messages are replayed by id and by time range, with their old ids; those t
   expect(foreign.status).toBe(404);
 });
 
-test('a repeated replay of a time range sends nothing twice, and goes on where it stopped', async () => {
+test('a repeated replay of a time range sends nothing twice, and continues where it stopped', async () => {
   const endpoint = await newWebhook({ events: ['endpoint.disabled'] });
   await api.db.execute(
     `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, status, created_at)
@@ -316,7 +316,7 @@ test('a repeated replay of a time range sends nothing twice, and goes on where i
   expect((await replay()).replayed).toBe(3);
 });
 
-test('a message that is under way is not sent a second time beside it', async () => {
+test('a message with an attempt in progress is not sent again concurrently', async () => {
   const endpoint = await newWebhook({ events: ['endpoint.disabled'] });
   const { message_id } = (await owner.call('POST', `/webhooks/${endpoint.id}/test`)).body;
   const claim = (due: string) =>
@@ -377,7 +377,7 @@ test('attempts are listed newest first, and for one message', async () => {
   expect(await outcomes('?limit=1&offset=1')).toEqual([3, ['timeout']]);
 });
 
-test('erasing a person deletes the messages about them, and no others', async () => {
+test('erasing a person deletes only the messages about them', async () => {
   const endpoint = await newWebhook({ app_ids: [app.id] });
   const add = (id: string, type: string, data: object) =>
     api.db.execute(
@@ -392,7 +392,7 @@ test('erasing a person deletes the messages about them, and no others', async ()
   await add('msg_f', 'click.batch', { part: 0 });
   const person = personOf({ device: ['d1'], install: ['ins_1'], user: ['u1'] });
   await eraseInPostgres(api.db, [app.id], person);
-  const left = async () => (await owed(endpoint.id)).map((one) => (one as unknown as { id: string }).id).sort();
+  const left = async () => (await messagesOf(endpoint.id)).map((one) => (one as unknown as { id: string }).id).sort();
   expect(await left()).toEqual(['msg_d', 'msg_e', 'msg_f']);
   await eraseInPostgres(api.db, [app.id], null);
   expect(await left()).toEqual(['msg_d']);
@@ -409,7 +409,7 @@ const postbackUrl = 'https://network.example/p?click={click_id}&g={query.gclid}'
 const newPostback = (more: object = {}, member: Pick<Member, 'call'> = owner) =>
   make('/postbacks', { url: postbackUrl, events: ['install.attributed'], ...more }, member);
 
-test('a postback is created, listed, changed, tested and deleted, and is no webhook', async () => {
+test('a postback is created, listed, changed, tested and deleted, and is not listed as a webhook', async () => {
   const made = await newPostback({ campaigns: ['spring'], description: 'Network' });
   expect(made).toMatchObject({ method: 'GET', url: postbackUrl, body: null, campaigns: ['spring'], enabled: true });
   expect(made).not.toHaveProperty('secret');
@@ -495,7 +495,7 @@ test('a postback belongs to its organization, and to the apps of the key that us
   expect(foreign.status).toBe(403);
 });
 
-test('an organization has at most fifty postbacks, beside its webhooks', async () => {
+test('an organization has at most fifty postbacks, in addition to its webhooks', async () => {
   const member = await api.member();
   await newWebhook({}, member);
   for (let n = 0; n < 50; n++) await newPostback({}, member);

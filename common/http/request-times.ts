@@ -19,7 +19,10 @@ export class RequestTimes {
   /** As many as there are routes and statuses: both are ours. */
   readonly #times = new Map<string, Map<number, Times>>();
 
-  /** @param route a method and a pattern, never client text. @param status 0 when the client left before the answer. */
+  /**
+   * @param route a method and a pattern, never client text. @param status 0 if the client disconnected before the
+   * response.
+   */
   observe(route: string, status: number, ms: number): void {
     let byStatus = this.#times.get(route);
     if (byStatus === undefined) {

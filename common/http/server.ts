@@ -218,7 +218,7 @@ export class HttpServer {
     served.catch((error: unknown) => {
       this.#options.onFailure(error, whereOf(route), exchange.id);
       exchange.reject(
-        route?.isOutage(error) ? unavailable() : unavailable('Something went wrong on our side. Try again later.'),
+        route?.isOutage(error) ? unavailable() : unavailable('An internal error occurred. Try again later.'),
       );
     });
   }
@@ -279,7 +279,7 @@ export class HttpServer {
         exchange.closesConnection = true;
         exchange.reject(invalid('body', `did not arrive within ${BODY_DEADLINE_MS / 1000} s`));
       } else if (ageMs > ANSWER_DEADLINE_MS) {
-        exchange.reject(unavailable('The request timed out on our side. Try again later.'));
+        exchange.reject(unavailable('The server took too long. Try again later.'));
       }
     }
   }

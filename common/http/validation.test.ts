@@ -15,7 +15,7 @@ test('a refused form comes with an example of it', () => {
     }),
   );
   expect(check({ code: 'A', name: ' ' })?.errors).toEqual([
-    { field: 'code', message: 'has characters or a form that is not allowed; an example is "summer"' },
+    { field: 'code', message: 'has characters or a format that is not allowed; an example is "summer"' },
     { field: 'name', message: 'must have a visible character' },
   ]);
 });

@@ -109,7 +109,7 @@ function messageOf(error: ErrorObject): string {
     case 'const':
       return `must be ${JSON.stringify(error.params['allowedValue'])}`;
     case 'pattern':
-      return `has characters or a form that is not allowed${exampleOf(error)}`;
+      return `has characters or a format that is not allowed${exampleOf(error)}`;
     case 'format':
       return error.params['format'] === 'visible'
         ? 'must have a visible character'

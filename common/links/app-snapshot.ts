@@ -1,5 +1,5 @@
 /**
- * Apps by API key in Redis, for the SDK edge, with immediate revocation of keys in every process.
+ * Apps by API key in Redis, for the gateway, with immediate revocation of keys in every process.
  *
  * Postgres is authoritative. Redis has `key:<hash>` → a snapshot of the app, so that an SDK request needs no Postgres,
  * and `app_version:<app_id>` → the lowest valid version of that app. No process caches keys in memory.
@@ -23,15 +23,15 @@ export interface AppSettings {
   readonly min_confidence: number;
   readonly privacy_mode: PrivacyMode;
   readonly conversion_events: readonly string[];
-  /** Absent in snapshots from before this setting existed: off. */
+  /** Absent in snapshots from before this setting existed; then off. */
   readonly tap_page?: TapPageMode;
-  /** Whether the app's key may create links. Absent in snapshots from before this setting existed: it may. */
+  /** Whether the app's key may create links. Absent in snapshots from before this setting existed; then it may. */
   readonly sdk_links?: boolean;
-  /** Whether its short codes are found in upper and lower case alike. Absent in older snapshots: they are not. */
+  /** Whether short codes are case-insensitive. Absent in older snapshots; then they are not. */
   readonly codes_ignore_case?: boolean;
-  /** Null or absent: Firebase long links are not understood. */
+  /** Null or absent: Firebase long links are not answered. */
   readonly firebase_links?: LongLinkSettings | null;
-  /** Null or absent: unknown codes are not asked for elsewhere. */
+  /** Null or absent: unknown codes are not looked up elsewhere. */
   readonly migration?: MigrationSettings | null;
 }
 
@@ -72,9 +72,9 @@ export function versionKey(appId: string): string {
 
 /**
  * The look-up as a Lua function, for scripts that do more in the same round trip. `snapshot(key, version_key, app_id)`
- * returns the snapshot as JSON text, or nothing if there is no valid one, and its app id. A caller who named the keys of
- * another app than the snapshot's gets its app id alone. The value in Redis is `<version> <app_id> <json>`, so that Redis
- * parses no JSON.
+ * returns the snapshot as JSON text, or nothing if there is no valid one, and its app id. If the caller named the keys
+ * of a different app than the snapshot's, only the snapshot's app id is returned. The value in Redis is `<version>
+ * <app_id> <json>`, so that Redis parses no JSON.
  */
 export const snapshotLua = `
 local function snapshot(key, version_key, expected)

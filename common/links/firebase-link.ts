@@ -1,9 +1,9 @@
-/** What the fields of a Firebase Dynamic Link mean for a link here, in exports and in long links alike. */
+/** Maps the fields of Firebase Dynamic Links to fields of links, both for exports and for long links. */
 
-/** Fields that nothing here follows; the app gets them in `data.firebase`. */
+/** Unsupported fields, which the app gets in `data.firebase`. */
 export const keptFirebaseFields = ['amv', 'imv', 'ius', 'ipfl', 'ipbi', 'at', 'ct', 'mt', 'pt'] as const;
 
-/** Each with the app's own value; a link of another app would open the wrong store. */
+/** Fields that must match the app's own value; a link of another app would open the wrong store. */
 export const firebaseAppIds = [
   ['apn', 'package_name', 'android.package_name'],
   ['ibi', 'bundle_id', 'ios.bundle_id'],

@@ -1,11 +1,14 @@
 /**
- * A redirector's question about a code that its host does not have yet: the API asks the service that the app leaves
- * (api/migration), makes the link if there is one, and announces that it has asked (link-changes.ts).
+ * A redirector's request to learn a code that its host does not have yet: the API asks the app's old service
+ * (api/migration), creates the link if there is one, and announces that it has asked (link-changes.ts).
  */
 
 export const askChannel = 'links:asks';
 
-/** The user agent of requests to the old service; one that comes back to a redirector is never asked about again. */
+/**
+ * The user agent of requests to the old service. If such a request comes back to a redirector, it never triggers
+ * another look-up.
+ */
 export const askingAgent =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36 Signpost-Migration/1';
 
@@ -13,7 +16,7 @@ export interface LinkAsk {
   readonly organization_id: string;
   readonly app_id: string;
   readonly host: string;
-  /** As the app stores it. */
+  /** As stored in the app. */
   readonly code: string;
 }
 

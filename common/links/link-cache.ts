@@ -1,5 +1,6 @@
 /**
- * Cache of links by URL and apps by host for the edges. From the nearest layer to the farthest, each with its one reason:
+ * Cache of links by URL and apps by host for edge processes. From the nearest layer to the farthest, with the purpose
+ * of each:
  *
  *   redirector/known-links.ts   what a visit needs of a link, prepared: one look-up per visit
  *   snapshot-cache.ts           snapshots in this process; snapshot-reader.ts asks Redis, then Postgres, for all that wait
@@ -55,18 +56,18 @@ function together(
 /** A second cache of snapshots, for when no store answers. */
 export interface LinkDiskCache {
   put(key: string, text: string | null): void;
-  /** Everything stored before must not be found any more. */
+  /** Everything stored before must no longer be found. */
   changed(key: string): void;
   find(key: string): Promise<string | undefined>;
 }
 
-/** Also notified of changes: holders of data about links under other keys than their URL. */
+/** Listeners that are also notified of changes, because they hold data about links under other keys than the URL. */
 export interface LinkWatcher {
   /** @param key `linkKey` of a link, or the host of an app. */
   changed(kind: LinkChange['kind'], key: string): void;
   /** Changes may have been missed until now. */
   missed(): void;
-  /** The service that an app leaves was asked about the code of this key. */
+  /** The app's old service was asked about the code of this key. */
   asked?(key: string): void;
 }
 
@@ -140,7 +141,7 @@ export class LinkCache {
     this.#watchers.push(watcher);
   }
 
-  /** Begins to listen for changes. Redis need not be reachable. */
+  /** Starts to listen for changes. Redis does not have to be reachable. */
   async start(): Promise<void> {
     await this.#subscription.start();
   }
@@ -150,8 +151,9 @@ export class LinkCache {
   }
 
   /**
-   * A link and its app by the parts of a URL, the code as `codeOfPath` returns it. Null if the link does not exist; undefined if no store answers and
-   * nothing is cached. Archived and expired links are returned: the caller decides what they mean.
+   * A link and its app, by the parts of a URL; the code is as returned by `codeOfPath`. Null if the link does not
+   * exist; undefined if no store answers and nothing is cached. Archived and expired links are returned: the caller
+   * decides what they mean.
    */
   find(host: string, givenCode: string): Promise<FoundLink | null | undefined> {
     const nowMs = this.#clock();
@@ -175,7 +177,7 @@ export class LinkCache {
     host: string,
     shortCode: string,
   ): FoundLink | null | undefined | Promise<FoundLink | null | undefined> {
-    // The app was not known yet when the look-up began.
+    // The app was not known yet when the look-up started.
     if (app?.codes_ignore_case && lowerCode(shortCode) !== shortCode) return this.find(host, lowerCode(shortCode));
     const isOfAnotherApp = app && link && link.app_id !== app.id;
     if (isOfAnotherApp && this.#mayReread(linkKey(host, shortCode))) return this.#reread(host, shortCode);

@@ -11,14 +11,13 @@ import { linkKey } from './link-snapshot.ts';
 import { changeMarker, snapshotLimits } from './snapshot-source.ts';
 
 /**
- * A link that was created, changed or deleted, or an app that was (for a new host: once for the old and once for the
- * new).
+ * A link or app that was created, changed or deleted (for a new host: once for the old host and once for the new one).
  */
 export type LinkChange =
   | { readonly kind: 'link'; readonly host: string; readonly short_code: string }
   | { readonly kind: 'app'; readonly host: string };
 
-/** What Redis keys of snapshots begin with; changes with the shape of the snapshot. */
+/** Prefix of the Redis keys of snapshots; changes with the format of the snapshot. */
 export const snapshotPrefixes = { link: 'link:2:', app: 'host:1:' } as const;
 
 const channel = 'links:changes';
@@ -50,7 +49,7 @@ export async function announceChanges(
   }
 }
 
-/** Tells the redirectors that the old service was asked about a code, after its link was announced if there is one. */
+/** Tells the redirectors that the old service was asked about a code. If there is a link, it is announced first. */
 export async function announceAsked({ commands }: Pick<Redis, 'commands'>, key: string): Promise<void> {
   await commands.publish(channel, `asked ${key}`);
 }
@@ -60,7 +59,7 @@ export interface ChangeListener {
   changed(kind: LinkChange['kind'], key: string): void;
   /** The old service was asked about this code. */
   asked(key: string): void;
-  /** Whether changes arrive; true again after changes may have been missed. */
+  /** Called when announcements stop arriving, and with true when they resume, after changes may have been missed. */
   setSubscribed(isSubscribed: boolean): void;
 }
 
@@ -85,7 +84,7 @@ export class ChangeSubscription {
     return this.#isSubscribed;
   }
 
-  /** Redis need not be reachable. */
+  /** Redis does not have to be reachable. */
   async start(): Promise<void> {
     this.#subscription = await this.#redis.subscribe(
       [channel, this.#heartbeatChannel],

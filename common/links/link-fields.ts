@@ -11,10 +11,12 @@ import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
 
 const DATA_BYTES_MAX = 10_240;
 const PATH_CHARACTERS_MAX = 2048;
-/** The maximum length that the log stores with each click. */
+/** The maximum length that is stored in the log with each click. */
 export const CAMPAIGN_CHARACTERS_MAX = 255;
 
-/** The schema, or null, which clears the field. A type list instead of a union, so that a fault is reported once. */
+/**
+ * The schema, or null, which clears the field. A type list instead of a union, so that an error is reported only once.
+ */
 export function nullable<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> {
   const { type } = schema as { type?: unknown };
   return Type.Unsafe<Static<S> | null>({ ...schema, type: [type, 'null'] });
@@ -49,7 +51,7 @@ export const linkFields = {
     description: 'Case-sensitive. Generated at random if absent. A code that is taken or reserved is rejected.',
   }),
   campaign: nullable(Type.String({ minLength: 1, maxLength: CAMPAIGN_CHARACTERS_MAX })),
-  archived: Type.Boolean({ description: 'An archived link answers 404 and keeps its statistics.' }),
+  archived: Type.Boolean({ description: 'An archived link returns 404 and keeps its statistics.' }),
   title: text(300, 'Label for your team; not shown to visitors.'),
   data: nullable(
     Type.Object(
@@ -74,16 +76,16 @@ export const linkFields = {
   expires_at: nullable(
     Type.String({
       format: 'date-time',
-      description: 'From this time on, visitors are sent to expired_url, or get 410.',
+      description: 'From this time on, visitors are redirected to expired_url, or get a 410.',
     }),
   ),
-  expired_url: address('Destination once the link has expired, or its max_clicks are used up.'),
+  expired_url: address('Destination once the link has expired or reached its max_clicks.'),
   max_clicks: nullable(
     Type.Integer({
       minimum: 1,
       maximum: MAX_CLICKS_MAX,
       description:
-        'So many clicks of people are led on, and never one more; later visitors are answered as if the link had expired. Previews, bots and HEAD requests use up nothing. See click_limit.',
+        'Maximum number of clicks by people that are redirected. It is never exceeded; later visitors are treated as if the link had expired. Previews, bots and HEAD requests do not count. See click_limit.',
     }),
   ),
   tap_page: Type.Unsafe<TapPageMode | null>({
@@ -110,7 +112,7 @@ const url = Type.Optional(
     minLength: 1,
     maxLength: URL_CHARACTERS_MAX,
     description:
-      'Destination on every platform, for a link without a place in the app: the default of ios_url, android_url and fallback_url. path is then optional and by default the path of this URL.',
+      'Destination on every platform, for links that do not open a place in the app: the default of ios_url, android_url and fallback_url. path is then optional and defaults to the path of this URL.',
   }),
 );
 
@@ -118,7 +120,7 @@ const utm_template_id = Type.Optional(
   Type.String({
     examples: ['utm_01j9z3k4m5n6p7q8r9s0t1v2w3'],
     description:
-      'A template of the app or of its organization: its UTM parameters are used for those that the request leaves out. The link gets the values and keeps no reference.',
+      'A template of the app or of its organization. Fills in the UTM parameters that the request omits. The values are copied: later changes to the template do not affect the link.',
   }),
 );
 
@@ -128,13 +130,13 @@ export const newLinkBody = Type.Object(
   { additionalProperties: false, title: 'NewLink' },
 );
 const { external_id: _, ...upserted } = optional(linkFields);
-/** The body that creates or changes the link with an external id. */
+/** The body that creates or updates the link with an external id. */
 export const upsertedLinkBody = Type.Object(
   { url, utm_template_id, ...upserted },
   { additionalProperties: false, title: 'UpsertedLink' },
 );
 const { short_code: __, ...shared } = upserted;
-/** What may be changed in many links at once: what need not be unique. */
+/** The fields that can be changed in bulk: all that need not be unique. */
 export const sharedChangesBody = Type.Object(
   {
     ...shared,
@@ -143,7 +145,7 @@ export const sharedChangesBody = Type.Object(
   },
   { additionalProperties: false, minProperties: 1, title: 'SharedLinkChanges' },
 );
-/** The same for SDKs, whose unknown fields are ignored: old SDKs are used for years. */
+/** The same for SDKs. Unknown fields are ignored, because old SDKs are used for years. */
 export const newSdkLinkBody = Type.Object({ app_id, path, ...optional(others) }, { title: 'NewSdkLink' });
 /** The body that changes a link: any of the fields, at least one. */
 export const linkChangesBody = Type.Object(optional(linkFields), {
@@ -163,12 +165,12 @@ const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'ex
 
 const unseen = 'must have a visible character';
 
-/** What the schemas of links can't express. Accepts any object; wrong types are reported by the schema. */
+/** Rules that the schemas of links can't express. Accepts any object; wrong types are reported by the schema. */
 export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): FieldError[] {
   const { title, path, short_code, data, expires_at, rules } = link;
   const faults: FieldError[] = [...urlFaults(link, addresses), ...rulesFaults(rules)];
   if (typeof title === 'string' && title !== '' && !hasGlyph(title)) faults.push({ field: 'title', message: unseen });
-  // In characters, as the schema counts them: an unpaired surrogate is none.
+  // Counted in characters, as the schema does; an unpaired surrogate is not a character.
   if (typeof path === 'string' && [...storedPath(path)].length > PATH_CHARACTERS_MAX) {
     faults.push({ field: 'path', message: `must have at most ${PATH_CHARACTERS_MAX} characters with its leading /` });
   }
@@ -186,7 +188,7 @@ export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): F
   return faults;
 }
 
-/** The same for a link that is created, which needs a path or a url. */
+/** The same for a new link, which needs a path or a url. */
 export function newLinkFaults(link: { readonly [K in LinkFieldName | 'url']?: unknown }): FieldError[] {
   const { path, url } = link;
   const missing = path === undefined && url === undefined ? [{ field: 'path', message: 'is required' }] : [];
@@ -203,7 +205,7 @@ export function withDestination<F extends Omit<NewLink, 'app_id' | 'utm_template
 
 function pathOf(url: string): string {
   const { pathname, search } = new URL(url);
-  // Escapes can make it longer than the URL was.
+  // Escaping can make it longer than the URL was.
   return pathname.length + search.length <= PATH_CHARACTERS_MAX ? pathname + search : '/';
 }
 

@@ -1,4 +1,4 @@
-/** Passwords of links: their hashes, made by the API and compared by redirectors. */
+/** Password hashes of links, created by the API and compared by redirectors. */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 
 export const LINK_PASSWORD_CHARACTERS_MAX = 200;
@@ -17,7 +17,7 @@ export async function hashLinkPassword(password: string): Promise<string> {
 
 const hashShape = /^scrypt\$(1[0-6])\$([\w-]{22})\$([\w-]{43})$/;
 
-/** False for anything that is no hash: such a link stays closed. */
+/** False for anything that is not a hash: such a link stays locked. */
 export async function isLinkPassword(hash: string, password: string): Promise<boolean> {
   const [, cost, salt = '', key = ''] = hashShape.exec(hash) ?? [];
   if (cost === undefined || password.length > LINK_PASSWORD_CHARACTERS_MAX) return false;
@@ -25,7 +25,7 @@ export async function isLinkPassword(hash: string, password: string): Promise<bo
   return timingSafeEqual(found, Buffer.from(key, 'base64url'));
 }
 
-/** One form for what looks alike on different keyboards. */
+/** Normalizes characters that differ between keyboards. */
 function derived(password: string, salt: Buffer, log2: number): Promise<Buffer> {
   return new Promise((settle, fail) => {
     const options = { N: 2 ** log2, r: 8, p: 1, maxmem: 128 * 1_048_576 };

@@ -58,7 +58,7 @@ test.each<[string, unknown]>([
   expect(second(rule)).toContain(field);
 });
 
-test('rules that use every condition are accepted, and so is none', () => {
+test('rules that use every condition are accepted, and so is an empty list', () => {
   const rule = {
     ...{ country: ['DE'], platform: ['ios'], os_version_min: '17', os_version_max: '17', browser: ['Safari'] },
     ...{ language: ['de', 'pt-BR'], after: '2026-01-01T00:00:00Z', before: '2027-01-01T00:00:00Z' },

@@ -1,4 +1,4 @@
-/** The rules of a link that a caller may write: their schema, and what a schema can't express. */
+/** The redirect rules that a caller may write: their schema, and rules that a schema can't express. */
 import { type TSchema, Type } from 'typebox';
 import type { FieldError } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
@@ -17,7 +17,7 @@ import { URL_CHARACTERS_MAX, urlFault } from './web-address.ts';
 
 export const LINK_RULES_MAX = 20;
 const VARIANTS_MAX = 10;
-/** All rules of a link as JSON: they are part of each of its snapshots. */
+/** Maximum size of a link's rules as JSON, because they are part of each of its snapshots. */
 const RULES_BYTES_MAX = 16_384;
 
 /** One of some texts. */
@@ -37,32 +37,34 @@ const ruleSchema = Type.Object(
     country: listOf(
       Type.String({ pattern: '^[A-Z]{2}$', examples: ['DE'] }),
       250,
-      'Countries (ISO 3166 alpha-2) of the visitor’s address. An unknown country is none of them.',
+      'Countries (ISO 3166 alpha-2) of the visitor’s IP address. An unknown country matches none.',
     ),
     platform: listOf(Type.Unsafe<RulePlatform>({ type: 'string', enum: [...rulePlatforms] }), 4, 'As in statistics.'),
     os_version_min: version(
-      'The oldest version, such as 17 or 17.4. Needs platform ios or android alone. A version that the browser hides fulfils it only if it cannot be older.',
+      'The oldest OS version, such as 17 or 17.4. Requires platform to be ios or android alone. If the browser hides its version, this matches only if the version cannot be older.',
     ),
-    os_version_max: version('The newest version: 17 includes 17.6. A hidden version does not fulfil it.'),
+    os_version_max: version('The newest OS version; 17 includes 17.6. A hidden version does not match.'),
     browser: listOf(
       Type.String({ pattern: '^[\\x21-\\x7e][\\x20-\\x7e]{0,63}$', examples: ['Instagram'] }),
       20,
-      'Browsers, or apps with a browser in them, as in statistics; upper and lower case are the same.',
+      'Browsers, or apps with an in-app browser, named as in statistics; not case-sensitive.',
     ),
     language: listOf(
       Type.String({ pattern: '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,2}$', examples: ['pt-BR'] }),
       50,
-      'Languages (BCP 47). The one that the visitor prefers most is compared: de includes de-AT, de-AT does not include de.',
+      'Languages (BCP 47). Compared with the visitor’s most preferred language: de includes de-AT, but de-AT does not include de.',
     ),
-    after: moment('From this time on.'),
-    before: moment('Until this time.'),
+    after: moment('Start of the period, inclusive.'),
+    before: moment('End of the period, exclusive.'),
     weekdays: listOf(
       Type.Unsafe<Weekday>({ type: 'string', enum: [...weekdays] }),
       7,
-      'Days of the week in timezone. A time span over midnight belongs to the day on which it begins.',
+      'Days of the week in timezone. A time span across midnight belongs to the day on which it starts.',
     ),
-    time_from: timeOfDay('From this time of day on, in timezone. Needs time_until.'),
-    time_until: timeOfDay('Until this time of day. If it is earlier than time_from, the span goes over midnight.'),
+    time_from: timeOfDay('Start of a daily time span, in timezone. Requires time_until.'),
+    time_until: timeOfDay(
+      'End of the daily time span, exclusive. If it is earlier than time_from, the span crosses midnight.',
+    ),
     timezone: Type.Optional(
       Type.String({
         maxLength: 64,
@@ -80,7 +82,7 @@ const ruleSchema = Type.Object(
           minItems: 1,
           maxItems: VARIANTS_MAX,
           description:
-            'Destinations for shares of the visitors, at most 100 % together; the others go on to the next rule. A visitor keeps a variant as long as address and user agent stay.',
+            'Splits visitors between several destinations by percentage, at most 100 % in total; the remaining visitors fall through to the next rule. A visitor keeps their variant as long as their address and user agent stay the same.',
         },
       ),
     ),
@@ -91,10 +93,10 @@ const ruleSchema = Type.Object(
 export const rulesSchema = Type.Unsafe<readonly LinkRule[] | null>({
   ...Type.Array(ruleSchema, { maxItems: LINK_RULES_MAX }),
   type: ['array', 'null'],
-  description: `Where some visitors are led instead: the first rule whose conditions all hold decides, before ios_url and the others. At most ${LINK_RULES_MAX}, and ${RULES_BYTES_MAX} bytes as JSON.`,
+  description: `Conditional destinations. The first rule whose conditions all hold decides, before ios_url and the other destinations. At most ${LINK_RULES_MAX} rules, and ${RULES_BYTES_MAX} bytes as JSON.`,
 });
 
-/** What the schema can't express. Accepts anything; wrong types are reported by the schema. */
+/** Checks what the schema can't express. Accepts anything; wrong types are reported by the schema. */
 export function rulesFaults(rules: unknown): FieldError[] {
   if (!Array.isArray(rules)) return [];
   if (Buffer.byteLength(JSON.stringify(rules)) > RULES_BYTES_MAX)
@@ -127,22 +129,22 @@ function destinationFaults({ url, variants }: GivenRule): FieldError[] {
     isObject(one) && typeof one['percent'] === 'number' ? one['percent'] : 0,
   );
   if (percents.reduce((sum, percent) => sum + percent, 0) > 100)
-    faults.push({ field: 'variants', message: 'must have at most 100 percent together' });
+    faults.push({ field: 'variants', message: 'must add up to at most 100 percent' });
   return faults;
 }
 
 const regionNames = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' });
-/** Regions that CLDR names, but no country. */
+/** Regions that CLDR names but that are not countries. */
 const noCountries = /^(XA|XB|ZZ)$/;
 
-/** A rule for a country that does not exist would never hold: UK for GB, for example. */
+/** A rule for a country code that does not exist would never match: UK instead of GB, for example. */
 function countryFaults({ country }: GivenRule): FieldError[] {
   return (Array.isArray(country) ? country : []).flatMap((code: unknown, at) => {
     if (typeof code !== 'string' || !/^[A-Z]{2}$/.test(code)) return [];
     const { region = code } = new Intl.Locale(`und-${code}`);
-    if (region !== code) return [{ field: `country[${at}]`, message: `must be the code in use today, ${region}` }];
+    if (region !== code) return [{ field: `country[${at}]`, message: `is an outdated code: use ${region}` }];
     const isKnown = regionNames.of(code) !== undefined && !noCountries.test(code);
-    return isKnown ? [] : [{ field: `country[${at}]`, message: 'is not the code of a country' }];
+    return isKnown ? [] : [{ field: `country[${at}]`, message: 'is not a country code' }];
   });
 }
 
@@ -151,7 +153,7 @@ function versionFaults({ platform, os_version_min, os_version_max }: GivenRule):
   if (os_version_min === undefined && os_version_max === undefined) return [];
   const [only, another] = Array.isArray(platform) ? (platform as unknown[]) : [];
   if ((only !== 'ios' && only !== 'android') || another !== undefined)
-    return [{ field: given, message: 'needs platform to be ios or android alone' }];
+    return [{ field: given, message: 'requires platform to be ios or android alone' }];
   const [min, max] = [textOf(os_version_min), textOf(os_version_max)];
   return min !== undefined && max !== undefined && compareVersions(versionNumbers(min), versionNumbers(max)) > 0
     ? [{ field: 'os_version_max', message: 'must not be older than os_version_min' }]
@@ -167,7 +169,7 @@ function timeFaults({ after, before, weekdays, time_from, time_until, timezone }
   if ((time_from === undefined) !== (time_until === undefined))
     faults.push({
       field: time_from === undefined ? 'time_from' : 'time_until',
-      message: 'is required: a time span has a beginning and an end',
+      message: 'is required: a time span has a start and an end',
     });
   if (time_from !== undefined && time_from === time_until)
     faults.push({ field: 'time_until', message: 'must differ from time_from' });

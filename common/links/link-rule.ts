@@ -1,5 +1,5 @@
 /**
- * The rules of a link: conditions on a visitor, in order, each with a destination. The first one that holds decides
+ * The rules of a link: ordered conditions on a visitor, each with a destination. The first matching rule decides
  * (common/redirect/compiled-rules.ts). What may be stored is in link-rule-fields.ts, which redirectors do not load.
  */
 export const rulePlatforms = ['ios', 'android', 'desktop', 'other'] as const;
@@ -12,7 +12,7 @@ export interface RuleVariant {
   readonly percent: number;
 }
 
-/** Absent conditions hold for everyone. */
+/** Absent conditions match everyone. */
 export interface LinkRule {
   readonly country?: readonly string[];
   readonly platform?: readonly RulePlatform[];
@@ -42,7 +42,7 @@ export function versionNumbers(text: string): number[] {
   return text.split('.').map(Number);
 }
 
-/** Compares as many numbers as the bound has: 17.6 equals 17. Missing numbers of the version count as 0. */
+/** Compares only as many numbers as the bound has: 17.6 equals 17. Missing numbers of the version count as 0. */
 export function compareVersions(version: readonly number[], bound: readonly number[]): number {
   for (const [at, number] of bound.entries()) {
     const difference = (version[at] ?? 0) - number;

@@ -1,6 +1,6 @@
 /**
  * What a redirect and an attribution need to know, in the form cached in Redis and in memory: the link, and the app
- * that owns its host. They are two snapshots, so that a change of an app is one entry and not one per link.
+ * that owns its host. They are two snapshots, so that changing an app affects one entry instead of one per link.
  */
 import { UTM_FIELDS, type UtmField } from '#common/campaign-fields.ts';
 import { isObject } from '#common/json-object.ts';
@@ -27,11 +27,11 @@ export interface LinkSnapshot extends Readonly<Record<UtmField, string | null>> 
   readonly expired_url: string | null;
   /** Null uses the app's setting. */
   readonly tap_page: TapPageMode | null;
-  /** Where some visitors are led instead, in order. */
+  /** Conditional destinations, in order. */
   readonly rules: readonly LinkRule[] | null;
-  /** Of the password that visitors are asked for; null: none. */
+  /** Hash of the password that visitors must enter; null: none. */
   readonly password_hash: string | null;
-  /** Of people; null: without a limit. */
+  /** Maximum clicks by people; null: no limit. */
   readonly max_clicks: number | null;
 }
 
@@ -55,13 +55,13 @@ export interface LinkedApp {
   readonly tap_page: TapPageMode;
   /** How long devices are matched to its clicks by their signals; 0 for never. */
   readonly probabilistic_window_hours: number;
-  /** Its codes are in lower case, and are found in any. */
+  /** Its codes are stored in lower case and matched case-insensitively. */
   readonly codes_ignore_case: boolean;
-  /** Null: Firebase long links are not understood. */
+  /** Null: Firebase long links are not answered. */
   readonly firebase_links: LongLinkSettings | null;
-  /** Whether unknown codes are asked for at the service that the app leaves. */
+  /** Whether unknown codes are looked up at the app's old service. */
   readonly migrates: boolean;
-  /** HTML of its own for browsers; null for the page of every host. */
+  /** Custom HTML for browsers; null for the default page. */
   readonly pages: AppPages;
 }
 
@@ -70,7 +70,7 @@ export interface AppPages {
   readonly expired: string | null;
 }
 
-/** Of a page of an app's own: it is part of each snapshot of the app. */
+/** Maximum size of a custom page, because it is part of each snapshot of the app. */
 export const PAGE_BYTES_MAX = 16_384;
 
 /** The part of the Postgres wrapper that the look-ups need. */
@@ -98,7 +98,7 @@ export const linkSnapshotColumns = `l.id, l.app_id, l.short_code, l.campaign, l.
 const appsOfKeys = `unnest($1::text[], $2::text[]) AS k(host, code)
   JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL AND a.host_verified_at IS NOT NULL`;
 
-/** By the code of the link itself, or by another one that it has. */
+/** By the link's own code, or by another of its codes. */
 const linksByKey = `
 SELECT k.host, k.code, ${linkSnapshotColumns} FROM ${appsOfKeys}
   JOIN links l ON l.app_id = a.id AND l.short_code = k.code AND l.deleted_at IS NULL
@@ -224,7 +224,7 @@ export function encodeLink(link: LinkSnapshot): string {
   ]);
 }
 
-/** Without those at the end that are null, so that redirectors of a version before these fields can read it. */
+/** Omits trailing null fields, so that redirectors of older versions can read it. */
 function laterFields({ rules, password_hash, max_clicks }: LinkSnapshot): readonly unknown[] {
   const fields = [rules, password_hash, max_clicks];
   while (fields.at(-1) === null) fields.pop();

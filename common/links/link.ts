@@ -16,7 +16,10 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly other_codes: readonly string[];
   readonly path: string;
   readonly campaign: string | null;
-  /** `visit`: a Firebase long link, by its first visit; `learned`: from the service that the app leaves, likewise. */
+  /**
+   * `visit`: created by the first visit to a Firebase long link; `learned`: learned from the app's old service at the
+   * first visit.
+   */
   readonly source: 'dashboard' | 'sdk' | 'import' | 'visit' | 'learned';
   readonly archived: boolean;
   readonly title: string | null;
@@ -34,7 +37,7 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly tap_page: TapPageMode | null;
   readonly rules: readonly LinkRule[] | null;
   readonly max_clicks: number | null;
-  /** Of the redirectors; null without a limit, absent in webhooks. */
+  /** Click counts reported by redirectors; null without a limit, absent in webhooks. */
   readonly click_shares?: undefined | { readonly used: number; readonly held: number } | null;
   readonly has_password: boolean;
   readonly clicks_before: number | null;
@@ -42,7 +45,10 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly updated_at: Date;
 }
 
-/** What redirectors used of a link's max_clicks, and what they hold, as one JSON object. @param link an SQL expression. */
+/**
+ * The clicks of a link's max_clicks that redirectors have used and reserved, as one JSON object. @param link an SQL
+ * expression.
+ */
 export function clickSharesOf(link: string): string {
   return `SELECT jsonb_build_object(
       'used', coalesce(sum(CASE WHEN s.is_given_up THEN s.granted - s.returned ELSE s.used END), 0),
@@ -50,7 +56,7 @@ export function clickSharesOf(link: string): string {
     FROM click_shares s WHERE s.link_id = ${link}`;
 }
 
-/** Where a link is on the way to its max_clicks. */
+/** How many of a link's max_clicks are used. */
 export interface ClickLimit {
   readonly used: number;
   readonly held: number;
@@ -106,15 +112,15 @@ export const linkSchema = Type.Object(
       Type.Literal('dashboard'),
       Type.Literal('sdk'),
       Type.Literal('import'),
-      Type.Literal('visit', { description: 'Made by the first visit of a Firebase long link.' }),
-      Type.Literal('learned', { description: 'Learned from the service that the app leaves, at the first visit.' }),
+      Type.Literal('visit', { description: 'Created by the first visit to a Firebase long link.' }),
+      Type.Literal('learned', { description: 'Learned from the app’s old service at the first visit.' }),
     ]),
     ...linkFields,
     short_code: Type.String({
-      description: 'An imported code may have up to 190 characters, also / . ~ and beyond ASCII.',
+      description: 'An imported code may have up to 190 characters, including / . ~ and characters outside ASCII.',
     }),
     other_codes: Type.Array(Type.String(), {
-      description: 'Further codes of the host that lead to this link. Imports create them.',
+      description: 'Additional codes of the host that lead to this link. Created by imports.',
     }),
     data: Type.Object({}, { additionalProperties: true }),
     tags: Type.Array(Type.String()),
@@ -122,20 +128,20 @@ export const linkSchema = Type.Object(
     click_limit: nullable(
       Type.Object(
         {
-          used: Type.Integer({ description: 'Clicks that redirectors reported as led on; seconds behind.' }),
+          used: Type.Integer({ description: 'Clicks that redirectors have reported as used; a few seconds behind.' }),
           held: Type.Integer({
-            description: 'Clicks that redirectors hold as shares, used in the last seconds or not yet.',
+            description: 'Clicks that redirectors have reserved: not used yet, or used within the last seconds.',
           }),
-          left: Type.Integer({ description: 'Clicks of which no redirector holds a share.' }),
+          left: Type.Integer({ description: 'Clicks that no redirector has reserved.' }),
         },
-        { description: 'Where the link is on the way to its max_clicks; null without it, and in webhooks.' },
+        { description: 'How many of the max_clicks are used; null without max_clicks, and in webhooks.' },
       ),
     ),
-    has_password: Type.Boolean({ description: 'Whether visitors are asked for a password.' }),
+    has_password: Type.Boolean({ description: 'Whether visitors must enter a password.' }),
     clicks_before: nullable(
       Type.Integer({
         description:
-          'Clicks that another service had counted when the link was imported. No other figure contains them.',
+          'Clicks that the previous service had counted when the link was imported. Not included in any other figure.',
       }),
     ),
     created_at: time,

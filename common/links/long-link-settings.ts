@@ -1,11 +1,11 @@
 /** An app's setting for Firebase long links (long-link.ts). */
 import { isObject } from '#common/json-object.ts';
 
-/** The setting of an app; without it, such links are not understood. */
+/** The setting of an app; without it, such links are not answered. */
 export interface LongLinkSettings {
-  /** Where they may lead. */
+  /** Allowed destination hosts. */
   readonly hosts: readonly string[];
-  /** Paths besides `/`, without a slash at the end. */
+  /** Paths besides `/`, without a trailing slash. */
   readonly prefixes: readonly string[];
 }
 

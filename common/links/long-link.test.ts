@@ -34,7 +34,7 @@ test('only a request with a link at the bare host or a prefix of the app is a lo
   expect(isLongLink(testApp, '/', 'link=x')).toBe(false);
 });
 
-test('every parameter that Firebase documented has its place', () => {
+test('every parameter that Firebase documented is mapped', () => {
   const { fields, ipad_url, query } = read({
     ...{ link: page, apn: 'com.example.shop', ibi: 'com.example.shop', isi: '123456789' },
     ...{ afl: 'https://m.example.com/a', ifl: 'https://m.example.com/i', ipfl: 'https://m.example.com/ipad' },
@@ -59,14 +59,14 @@ test('every parameter that Firebase documented has its place', () => {
   expect([ipad_url, query]).toEqual(['https://m.example.com/ipad', 'gclid=Cj0&extra=x']);
 });
 
-test('a platform without an app opens the deep link, one with an app and no fallback its store', () => {
+test('a platform without an app opens the deep link; with an app and no fallback, it opens the store', () => {
   const none = read({ link: page }).fields;
   expect([none.ios_url, none.android_url, none.fallback_url]).toEqual([page, page, page]);
   const both = read({ link: page, apn: 'com.example.shop', isi: '123456789' }).fields;
   expect([both.ios_url, both.android_url, both.fallback_url, both.tap_page]).toEqual([null, null, page, null]);
 });
 
-test('the same parameters name the same link in any order and encoding, and others name another', () => {
+test('the same parameters identify the same link in any order and encoding, and different parameters a different link', () => {
   const { code } = read({ link: page, st: 'A b' });
   expect(code).toMatch(/^fdl~[0-9a-f]{32}$/);
   const same = [
@@ -79,13 +79,13 @@ test('the same parameters name the same link in any order and encoding, and othe
   expect(read({ link: page, sd: 'A b' }).code).not.toBe(code);
 });
 
-test('http becomes https, and the app still gets the link as it was', () => {
+test('http is changed to https, and the app still gets the original link', () => {
   const { fields } = read({ link: 'http://www.example.com/p', apn: 'com.example.shop', afl: 'http://m.example.com/' });
   expect([fields.fallback_url, fields.android_url]).toEqual(['https://www.example.com/p', 'https://m.example.com/']);
   expect(fields.data.firebase).toEqual({ link: 'http://www.example.com/p' });
 });
 
-test('a link that leads elsewhere, or names another app, is refused with its reason', () => {
+test('a link to another host or of another app is rejected with its reason', () => {
   const cases: [Record<string, string>, string, string][] = [
     [{ link: '' }, 'no_link', 'link'],
     [{ link: 'javascript:alert(1)' }, 'bad_url', 'link'],
@@ -120,7 +120,7 @@ test('texts of any length and content fit their columns', () => {
   expect(fields.og_title?.startsWith('a bé')).toBe(true);
 });
 
-test('the name under which a refused visit is counted is read back, and is no code', () => {
+test('the name under which a rejected visit is counted can be read back, and is not a code', () => {
   const refused = { reason: 'foreign_app', detail: 'apn com.evil.app' } as const;
   expect(refusedOfVisitName(refusedVisitName(refused))).toEqual(refused);
   expect(refusedVisitName({ reason: 'foreign_host', detail: 'x'.repeat(500) }).length).toBeLessThanOrEqual(190);

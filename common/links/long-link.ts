@@ -1,6 +1,6 @@
 /**
- * Firebase long links on an app's own host: `https://host[/prefix]/?link=…&apn=…`. Which requests are one, and which link each
- * stands for: the same parameters name the same link, in any order and encoding.
+ * Firebase long links on an app's own host: `https://host[/prefix]/?link=…&apn=…`. Recognizes such requests and the
+ * link that each stands for: the same parameters identify the same link, in any order and encoding.
  */
 import { createHash } from 'node:crypto';
 import { UTM_FIELDS, type UtmField, utmFrom } from '#common/campaign-fields.ts';
@@ -13,7 +13,7 @@ export const longLinkRefusals = ['no_link', 'bad_url', 'foreign_host', 'foreign_
 /** Why a long link is not followed. */
 export interface RefusedLongLink {
   readonly reason: (typeof longLinkRefusals)[number];
-  /** The parameter, host or app that prevents it. */
+  /** The parameter, host or app that caused the problem. */
   readonly detail: string;
 }
 
@@ -27,9 +27,9 @@ export type LongLinkFields = Readonly<Record<UtmField, string | null>> &
 export interface LongLink {
   readonly code: string;
   readonly fields: LongLinkFields;
-  /** What the visit's query has besides. */
+  /** Other query parameters of the visit. */
   readonly query: string;
-  /** The destination on iPads that say they are one; null: as on iPhones. */
+  /** The destination on iPads that identify themselves; null: as on iPhones. */
   readonly ipad_url: string | null;
 }
 
@@ -38,7 +38,7 @@ const textMax: Readonly<Record<string, number>> = { st: 300, sd: 1000, si: 2048 
 const TEXT_CHARACTERS_MAX = 255;
 const PATH_CHARACTERS_MAX = 2048;
 
-/** Everything that belongs to the link, in the order that names it. */
+/** Everything that identifies the link, in a fixed order. */
 const linkParameters = [
   ...urlFields,
   ...firebaseAppIds.map(([name]) => name),
@@ -46,10 +46,13 @@ const linkParameters = [
   ...['efr', 'st', 'sd', 'si'],
   ...UTM_FIELDS,
 ];
-/** `d=1` asked Firebase for a page that explains the link. `gclid` is no parameter of a link: each click of an ad has its own. */
+/**
+ * `d=1` asked Firebase for a page that explains the link. `gclid` is not a parameter of the link, because each ad click
+ * has its own.
+ */
 const ownParameters: ReadonlySet<string> = new Set([...linkParameters, 'd']);
 
-/** Whether a request that names no link of the host is a long link. Costs one comparison if it has no query. */
+/** Whether a request that matches no link of the host is a long link. Costs one comparison if it has no query. */
 export function isLongLink({ firebase_links: setting }: LinkedApp, path: string, query: string): boolean {
   if (query === '' || setting === null || !/(?:^|&)link=/.test(query)) return false;
   return path === '/' || setting.prefixes.includes(path.endsWith('/') ? path.slice(0, -1) : path);
@@ -68,7 +71,7 @@ export function readLongLink(app: LinkedApp, query: string): LongLink | RefusedL
     const known = own === 'package_name' ? app.android?.package_name : app.ios?.[own];
     if (text(name) !== '' && text(name) !== known) return { reason: 'foreign_app', detail: `${name} ${text(name)}` };
   }
-  // The same link in another encoding has the same name.
+  // The same link in a different encoding has the same name.
   for (const name of urlFields) if (text(name) !== '') texts.set(name, new URL(text(name)).href);
   const named = linkParameters.flatMap((name) => (text(name) === '' ? [] : [[name, text(name)]]));
   const hash = createHash('sha256').update(JSON.stringify(named)).digest('hex');
@@ -81,14 +84,14 @@ export function readLongLink(app: LinkedApp, query: string): LongLink | RefusedL
   };
 }
 
-/** Without controls, which no column takes, and not longer than its column. */
+/** Removes control characters, which no column accepts, and limits the length to that of the column. */
 function textOf(name: string, given: string): string {
   const text = given.replace(/\p{Cc}/gu, ' ').trim();
   const isUrl = urlFields.some((one) => one === name);
   return isUrl ? text : [...text].slice(0, textMax[name] ?? TEXT_CHARACTERS_MAX).join('');
 }
 
-/** Firebase allowed http; no link here leads to it. */
+/** Firebase allowed http; links here must use https. */
 function secure(url: string): string {
   return url.replace(/^http:/i, 'https:');
 }
@@ -142,12 +145,12 @@ export function snapshotOfLongLink(app: LinkedApp, { code, fields }: LongLink): 
 const refusedPrefix = '?';
 const DETAIL_CHARACTERS_MAX = 150;
 
-/** The name under which visits of a refused link are counted. No code begins with a question mark. */
+/** The name under which visits to a rejected link are counted. No code starts with a question mark. */
 export function refusedVisitName({ reason, detail }: RefusedLongLink): string {
   return `${refusedPrefix}${reason} ${[...detail].slice(0, DETAIL_CHARACTERS_MAX).join('')}`;
 }
 
-/** Undefined for a code. */
+/** Undefined if the name is a code. */
 export function refusedOfVisitName(name: string): RefusedLongLink | undefined {
   if (!name.startsWith(refusedPrefix)) return undefined;
   const [reason = '', ...detail] = name.slice(refusedPrefix.length).split(' ');

@@ -1,6 +1,6 @@
 /**
- * The links that Firebase long links stand for, each made by its first visit. A function in Postgres makes them, checks them again
- * and limits them, so a redirector's user of Postgres still writes no link by itself.
+ * Links for Firebase long links, each created by its first visit. A function in Postgres checks, limits and creates
+ * them, so that the redirector's Postgres role cannot write links directly.
  */
 import type { Clock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
@@ -13,7 +13,7 @@ import { lowerCode } from './short-code.ts';
 import { within } from './snapshot-source.ts';
 
 export const longLinkLimits = {
-  /** New ones per process; those of all processes per day are limited in Postgres. */
+  /** Limit of new links per process; Postgres limits new links of all processes per day. */
   perAppAndMinuteMax: 300,
   makingMax: 8,
   makeMs: 1_000,
@@ -21,7 +21,7 @@ export const longLinkLimits = {
 
 export type LongLinkFinding =
   | { readonly kind: 'found'; readonly found: FoundLink }
-  /** Someone deleted the link: its parameters lead nowhere any more. */
+  /** The link was deleted, so its parameters no longer lead anywhere. */
   | { readonly kind: 'deleted' }
   | { readonly kind: 'not_made'; readonly reason: 'not_wanted' | 'limit' | 'busy' | 'unavailable' };
 
@@ -44,7 +44,7 @@ export class LongLinks {
   readonly #db: Pick<Queries, 'query'>;
   readonly #clock: Clock;
   readonly #windows = new LocalWindows();
-  /** By key, so that concurrent first visits of one link ask once. */
+  /** By key, so that concurrent first visits to one link share one request. */
   readonly #making = new Map<string, Promise<Making>>();
 
   constructor(cache: Pick<LinkCache, 'find' | 'links'>, db: Pick<Queries, 'query'>, clock: Clock) {
@@ -65,7 +65,7 @@ export class LongLinks {
     switch (outcome) {
       case 'made':
       case 'known': {
-        // The cache has just learned that there is none.
+        // The cache has just found that there is no such link.
         this.#cache.links.changed(key);
         const made = await this.#cache.find(app.host, long.code);
         return made ? { kind: 'found', found: made } : { kind: 'not_made', reason: 'unavailable' };

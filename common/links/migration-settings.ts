@@ -1,15 +1,15 @@
-/** An app's setting to learn links from the service that it leaves, by its visits. */
+/** An app's setting for learning links from its old service at their first visit. */
 import { isObject } from '#common/json-object.ts';
 import { pathOfCode } from './short-code.ts';
 
 export interface MigrationSettings {
-  /** Where the old service answers: an https URL that contains `{code}` once, in its path or query. */
+  /** The URL of the old service: an https URL that contains `{code}` once, in its path or query. */
   readonly url: string;
-  /** The host whose addresses are connected to instead of those of the URL's host; null: those. */
+  /** The host to connect to instead of the URL's host; null: the URL's host. */
   readonly via: string | null;
-  /** Where learned links may lead. */
+  /** Allowed destination hosts of learned links. */
   readonly destination_hosts: readonly string[];
-  /** Whether http destinations become https. */
+  /** Whether http destinations are changed to https. */
   readonly upgrade_http: boolean;
 }
 
@@ -28,12 +28,12 @@ export function migrationSettingsOf(value: unknown): MigrationSettings | null {
   };
 }
 
-/** The address at which the old service answers a code. */
+/** The URL of a code at the old service. */
 export function addressOfCode(template: string, code: string): string {
   return template.replace(place, () => pathOfCode(code).slice(1));
 }
 
-/** The template as a URL with a code for the place of codes; null if it has no such place in its path or query. */
+/** The template with an example code; null if it has no placeholder in its path or query. */
 export function exampleOfTemplate(template: string): URL | null {
   const [before = '', after, ...more] = template.split(place);
   if (after === undefined || more.length > 0 || template.includes('#')) return null;

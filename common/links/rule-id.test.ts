@@ -15,7 +15,7 @@ const halves: LinkRule = {
 };
 const idsOf = (rules: readonly LinkRule[]) => namedTargets(link, rules).map(({ id }) => id);
 
-test('the ids of rules stay when rules and conditions change their order, and when shares change', () => {
+test('the ids of rules do not change when rules, conditions or shares change', () => {
   const before = new Set(idsOf([inGermany, halves]));
   expect(before.size).toBe(3);
   const [first, second] = halves.variants ?? [];
@@ -47,7 +47,7 @@ test('the same rule of two links has two ids', () => {
   expect(ruleIdOf(newId('lnk', 2), inGermany, a)).not.toBe(ruleIdOf(link, inGermany, a));
 });
 
-test('of two destinations that are the same in all, the first has the id', () => {
+test('of two identical destinations, the first has the id', () => {
   const found = namedTargets(link, [halves, inGermany, inGermany, halves]);
   expect(found.map(({ index, variant }) => [index, variant])).toEqual([
     [0, 0],

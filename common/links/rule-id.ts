@@ -1,11 +1,12 @@
 /**
- * The id of what a rule of a link does, by which clicks are counted: who, and where to. It follows from the rule's conditions and one of its
- * destinations, so it stays when rules move or shares change, and no figure of one rule ever becomes that of another.
+ * The id by which clicks are counted for a rule of a link. It is derived from the rule's conditions and one of its
+ * destinations, so that it does not change when rules move or shares change, and figures of one rule never become those
+ * of another.
  */
 import { createHash } from 'node:crypto';
 import type { LinkRule } from './link-rule.ts';
 
-/** Of all destinations of the rules of one link, an id is unique by 64 bits. */
+/** 64 bits are enough to be unique among the destinations of one link's rules. */
 export const RULE_ID_CHARS = 16;
 
 /** A destination of a rule, and the id of both. */
@@ -29,7 +30,7 @@ export function ruleIdOf(
   return createHash('sha256').update(text).digest('hex').slice(0, RULE_ID_CHARS);
 }
 
-/** Every destination of a link's rules, in order. If two are the same in all, visitors reach the first. */
+/** Every destination of a link's rules, in order. Of two identical ones, visitors reach the first. */
 export function namedTargets(linkId: string, rules: readonly LinkRule[] | null): NamedTarget[] {
   const found = new Map<string, NamedTarget>();
   for (const [index, rule] of (rules ?? []).entries()) {

@@ -44,7 +44,7 @@ test.each([
   expect(codeOfPath(path)).toBe(code);
 });
 
-test('a code that may be imported is found by the path that its URL has', () => {
+test('an importable code is found by the path of its URL', () => {
   const character = fc.oneof(
     fc.constantFrom(...'abcXYZ019_-.~/'),
     fc.constantFrom(...'éß漢字😀عК'),

@@ -1,6 +1,7 @@
 /**
- * Short codes: which one a URL's path names, and which may be stored. A new code is 3 to 64 letters, digits, `_` and `-`
- * (link-fields.ts). An imported code keeps what was printed: also `/`, `.`, `~` and characters beyond ASCII.
+ * Short codes: parsing them from a URL's path, and which codes may be stored. A new code is 3 to 64 letters, digits,
+ * `_` and `-` (link-fields.ts). An imported code stays as printed and may also contain `/`, `.`, `~` and characters
+ * outside ASCII.
  *
  * One stored form per code: decoded, in Unicode NFC, without percent signs. A path names it in any encoding that decodes
  * to it once, so `%2F` and `/` are the same; `%252F` is a percent sign, which no code contains.
@@ -9,13 +10,13 @@
 import { hasGlyph } from '#common/visible-text.ts';
 
 export const IMPORTED_CODE_CHARACTERS_MAX = 190;
-/** Each character takes at most four bytes, of three characters each once they are escaped. */
+/** Each character takes at most four bytes, and each escaped byte takes three characters. */
 const PATH_CHARACTERS_MAX = 1 + IMPORTED_CODE_CHARACTERS_MAX * 12;
 
 const ordinaryPath = /^\/[A-Za-z0-9_-]{3,64}$/;
 const ordinaryCode = /^[A-Za-z0-9_-]{3,64}$/;
 
-/** Paths with another meaning on a short-link host, in upper or lower case, with all that is below them. */
+/** Reserved paths of a short-link host, case-insensitive, including everything below them. */
 const reservedNames = new Set([
   '.well-known',
   '-',
@@ -29,7 +30,7 @@ const reservedNames = new Set([
   'robots.txt',
 ]);
 
-/** Whether the first segment of a code has another meaning. */
+/** Whether the first segment of a code is reserved. */
 export function isReservedCode(code: string): boolean {
   const slash = code.indexOf('/');
   return reservedNames.has(lowerCode(slash === -1 ? code : code.slice(0, slash)));
@@ -40,7 +41,7 @@ export function isOrdinaryCode(code: string): boolean {
   return ordinaryCode.test(code);
 }
 
-/** The code that a path names, or null if no link can have it. @param path as it was sent, without its query. */
+/** The code in a path, or null if no link can have it. @param path as it was sent, without its query. */
 export function codeOfPath(path: string): string | null {
   if (ordinaryPath.test(path)) return path.slice(1);
   if (path.length > PATH_CHARACTERS_MAX) return null;
@@ -63,18 +64,18 @@ export function pathOfCode(code: string): string {
   return isOrdinaryCode(code) ? `/${code}` : `/${code.split('/').map(encodeURIComponent).join('/')}`;
 }
 
-/** In lower case, for hosts that ignore the case of codes: ASCII only, as Postgres does it with the collation C. */
+/** Lower case, for hosts with case-insensitive codes; ASCII only, like Postgres with the collation C. */
 export function lowerCode(code: string): string {
   return code.replace(/[A-Z]+/g, (capitals) => capitals.toLowerCase());
 }
 
 /**
- * Beyond ASCII: no controls, spaces, private or invisible characters, except the two joiners that emoji and some
- * scripts need. U+FFFD stands for bytes that are no text.
+ * Outside ASCII: no control, space, private or invisible characters, except the two joiners that emoji and some scripts
+ * need. U+FFFD stands for bytes that are not text.
  */
 const forbidden = /[^A-Za-z0-9_.~/\u0080-\u{10ffff}-]|[\p{Cc}\p{Cs}\p{Co}\p{Z}\ufffd]|(?![\u200c\u200d])\p{Cf}/u;
 
-/** What is wrong with a code that is imported, or null. It must be in NFC. */
+/** What is wrong with an imported code, or null. It must be in NFC. */
 export function importedCodeFault(code: string): string | null {
   if (code === '') return 'must not be empty';
   if ([...code].length > IMPORTED_CODE_CHARACTERS_MAX)

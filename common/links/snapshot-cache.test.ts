@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 afterEach(() => vi.useRealTimers());
 
-/** What a visitor gets now; `undefined` means that no store answers. */
+/** What a visitor currently gets; `undefined` means that no store answers. */
 async function visit(): Promise<Destination | null | undefined> {
   const known = cache.get('summer', Date.now());
   if (known !== undefined) return known;
@@ -100,7 +100,7 @@ test('a value read before a change is not stored elsewhere after it', async () =
   expect(await visit()).toEqual(after);
 });
 
-test('a value from the last resort is not returned if a change arrives meanwhile', async () => {
+test('a value from the last-resort cache is not returned if a change arrives in the meantime', async () => {
   let answer: (text: string) => void = () => {};
   lastResort = () =>
     new Promise<string>((done) => {

@@ -1,5 +1,5 @@
 /**
- * Snapshots by key in the memory of this process; `snapshot-reader.ts` reads the others.
+ * Snapshots by key in the memory of this process; `snapshot-reader.ts` reads missing ones.
  *
  * An entry is in one of four states:
  *   fresh    checked within `freshMs`, and since announcements were last missed: returned immediately
@@ -10,7 +10,7 @@
  *
  * Invariants:
  * - One look-up in flight per key.
- * - An entry counts as checked from the moment its look-up began, so a change during a look-up is never lost.
+ * - An entry counts as checked from the moment its look-up started, so that a change during a look-up is never lost.
  * - `get` creates no promise and parses nothing.
  */
 import { BoundedMap, type Sized } from '#common/bounded-map.ts';
@@ -28,7 +28,7 @@ export interface CachedSnapshot<T> extends Sized {
 }
 
 interface Entry<T> extends CachedSnapshot<T> {
-  /** After a failed look-up: until then the entry is returned without another attempt. */
+  /** After a failed look-up, the entry is returned without another attempt until this time. */
   retryMs: number;
 }
 
@@ -161,7 +161,7 @@ export class SnapshotCache<T extends object> {
     this.#freshMs = isSubscribed ? snapshotLimits.freshMs : snapshotLimits.freshUnsubscribedMs;
     if (!isSubscribed) return;
     this.#validSinceMs = this.#options.clock();
-    // A Redis that was unavailable may have missed changes too; its older contents are trusted only on the first start.
+    // If Redis was unavailable, it may have missed changes too; its older contents are trusted only on the first start.
     if (this.#wasHeard) this.#reader.trustedSinceMs = this.#validSinceMs;
     this.#wasHeard = true;
   }
@@ -191,7 +191,7 @@ export class SnapshotCache<T extends object> {
     if (lookup.isChanged) void this.load(lookup.key);
   }
 
-  /** No store answered: returns the cached value, or else the one from the last resort. */
+  /** No store answered: returns the cached value, or otherwise the one from the last-resort cache. */
   async #fail(lookup: Lookup<T>): Promise<void> {
     const retryMs = this.#options.clock() + snapshotLimits.retryMs;
     if (lookup.stale !== undefined) {
@@ -202,7 +202,7 @@ export class SnapshotCache<T extends object> {
     }
     const json = await this.#options.lastResort?.(lookup.key).catch(() => undefined);
     const value = json === undefined ? undefined : this.#options.source.decode(json);
-    // A look-up that began before a change may have found the old value: the next look-up runs again.
+    // A look-up that started before a change may have found the old value, so it is repeated.
     if (value === undefined || json === undefined || lookup.isChanged) {
       this.counters.unavailable++;
       this.#end(lookup, undefined);

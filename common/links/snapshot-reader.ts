@@ -1,9 +1,10 @@
 /**
- * Reads snapshots from the stores for all that wait: Redis once per turn of the event loop, then Postgres, at most
- * `1000 / queryIntervalMs` times per second, regardless of the number of unknown keys. A store that failed is not asked for a while.
+ * Reads snapshots from the stores for all waiting requests: Redis once per turn of the event loop, then Postgres, at
+ * most `1000 / queryIntervalMs` times per second, regardless of the number of unknown keys. A store that failed is not
+ * queried for a while.
  *
- * Must stay true: no outdated snapshot enters Redis after a change. A change leaves a marker for `markerMs`, longer than any look-up
- * may take, and entries are only added with SET NX, which fails while the marker exists.
+ * Invariant: no outdated snapshot enters Redis after a change. A change leaves a marker for `markerMs`, longer than any
+ * look-up may take, and entries are only added with SET NX, which fails while the marker exists.
  */
 import { sleep, systemTime } from '#common/time.ts';
 import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
@@ -14,7 +15,7 @@ export interface SnapshotRequest {
   readonly startedMs: number;
 }
 
-/** What becomes of a request: one of the two is called, once. */
+/** The callbacks of a request: exactly one of the two is called, once. */
 export interface SnapshotReceiver<T, R extends SnapshotRequest> {
   /** @param value null: there is none. @param json its text; empty if there is none. */
   found(request: R, value: T | null, json: string): void;
@@ -130,7 +131,7 @@ export class SnapshotReader<T extends object, R extends SnapshotRequest> {
       const json = value === null ? '' : source.encode(value);
       this.#counters[value === null ? 'absent' : 'postgres_hits']++;
       this.#receiver.found(request, value, json);
-      // Negative answers stay in the process: a scan of unknown keys would fill Redis with them.
+      // Negative answers are cached only in the process, because a scan of unknown keys would fill Redis with them.
       if (value === null) continue;
       const { redisTtlMs: ttlMs } = snapshotLimits;
       entries.push({ key: source.prefix + request.key, value: `${request.startedMs} ${json}`, ttlMs });

@@ -49,7 +49,10 @@ export interface SnapshotCacheOptions<T> {
   readonly bytesMax: number;
   /** Called with each snapshot read from a store (null: none), so that it can be stored elsewhere too. */
   readonly onChecked?: (key: string, text: string | null) => void;
-  /** Called if no store answers and nothing is in memory: the text that onChecked was given, if it is still known. */
+  /**
+   * Called if no store answers and nothing is in memory. Returns the text that was passed to onChecked, if it is still
+   * known.
+   */
   readonly lastResort?: (key: string) => Promise<string | undefined>;
 }
 

@@ -1,10 +1,10 @@
 /**
  * The tap page: a page between a link and a store that reports signals of the device. The redirector shows it and
- * stores the signals in Redis under `signals:<click_id>`, for the app's probabilistic window; the SDK edge reads them
- * there with the click.
+ * stores the signals in Redis under `signals:<click_id>`, for the app's probabilistic window; the gateway reads them
+ * there together with the click.
  */
 
-/** The systems on which a link shows it. */
+/** The platforms on which a link shows it. */
 export const tapPageModes = ['off', 'ios', 'mobile'] as const;
 export type TapPageMode = (typeof tapPageModes)[number];
 

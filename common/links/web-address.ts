@@ -1,4 +1,4 @@
-/** Addresses that users enter: web addresses as destinations of links, and hosts for links. */
+/** Addresses that users enter: URLs as destinations of links, and hosts for links. */
 import { domainToASCII, domainToUnicode } from 'node:url';
 import ipaddr from 'ipaddr.js';
 import type { FieldError } from '#common/http/rejection.ts';
@@ -7,11 +7,11 @@ import { hasGlyph } from '#common/visible-text.ts';
 export const URL_CHARACTERS_MAX = 2048;
 const HOST_CHARACTERS_MAX = 253;
 /**
- * The URL parser silently removes these (WHATWG URL, "tab or newline" and leading spaces), so they are rejected before.
+ * The URL parser silently removes these (WHATWG URL, "tab or newline" and leading spaces), so they are rejected first.
  */
 const unprintable = /[\s\p{Cc}]/u;
 
-/** Null if the text is an https address with a host; otherwise what is wrong with it. */
+/** Null if the text is an https URL with a host; otherwise what is wrong with it. */
 export function urlFault(text: string): string | null {
   if (text.length > URL_CHARACTERS_MAX) return `must have at most ${URL_CHARACTERS_MAX} characters`;
   if (unprintable.test(text) || text.includes('\\'))
@@ -24,7 +24,7 @@ export function urlFault(text: string): string | null {
   return null;
 }
 
-/** Faults of several address fields; absent or null ones have none. */
+/** Errors of several URL fields; absent or null fields have none. */
 export function urlFaults<Name extends string>(
   fields: { readonly [K in Name]?: unknown },
   names: readonly Name[],

@@ -28,7 +28,7 @@ export const eventTextMax = {
 
 export type EventText = keyof typeof eventTextMax;
 
-/** An event as ingest gets it. Unknown texts are empty. */
+/** An event as ingest gets it. Unknown values are empty. */
 export interface EventRecord extends CampaignTexts {
   event_id: string;
   organization_id: string;

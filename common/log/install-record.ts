@@ -43,7 +43,7 @@ export const installTextMax = {
 export type InstallText = keyof typeof installTextMax;
 const textNames = Object.keys(installTextMax) as InstallText[];
 
-/** Unknown texts are empty. */
+/** Unknown values are empty. */
 export interface InstallRecord extends Record<InstallText, string> {
   trigger: OpenTrigger;
   /** Epoch milliseconds at which it was recorded. */

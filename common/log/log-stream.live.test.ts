@@ -63,7 +63,7 @@ test('a log belongs to the first installation whose ingest sees it, and no other
   expect(await keepLogStream(nats, log, warn, { isOwner: true, installationId: 'a' })).toBe('a');
   for (const isOwner of [true, false]) {
     const refused = keepLogStream(nats, log, warn, { isOwner, installationId: 'b' });
-    await expect(refused).rejects.toThrow('belongs to another installation of Signpost (a)');
+    await expect(refused).rejects.toThrow('belongs to a different installation of Signpost (a)');
   }
 });
 

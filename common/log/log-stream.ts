@@ -193,13 +193,11 @@ export async function keepLogStream(
   for (let delayMs = retryMinMs; ; delayMs = Math.min(delayMs * 2, retryMaxMs)) {
     const outcome = await ensureLogStream(nats, options, caller);
     if (outcome.state === 'different') {
-      throw new Error(
-        `The stream ${nats.names.stream} has other settings than expected: ${outcome.fields.join(', ')}.`,
-      );
+      throw new Error(`The stream ${nats.names.stream} has unexpected settings: ${outcome.fields.join(', ')}.`);
     }
     if (outcome.state === 'foreign') {
       throw new Error(
-        `The stream ${nats.names.stream} on NATS belongs to another installation of Signpost (${outcome.installationId}): ` +
+        `The stream ${nats.names.stream} on NATS belongs to a different installation of Signpost (${outcome.installationId}): ` +
           'give this one its own name with INSTALLATION, or use another NATS server.',
       );
     }

@@ -79,7 +79,7 @@ export interface MatchDetail {
   readonly candidates_total: number;
 }
 
-/** Unknown texts are empty. */
+/** Unknown values are empty. */
 export interface MatchRecord extends Record<MatchText, string> {
   /** Epoch milliseconds. */
   time: number;

@@ -18,7 +18,7 @@ export type ClickTrigger = (typeof clickTriggers)[number];
 /** Longest line of one record, in UTF-16 code units; a longer one is rejected before it is written. */
 export const recordCharsMax = 80_000;
 
-/** A click at the edge. Unknown texts are empty. */
+/** A click at the edge. Unknown values are empty. */
 export interface Click extends CampaignTexts {
   click_id: string;
   organization_id: string;

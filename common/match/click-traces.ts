@@ -1,7 +1,7 @@
 /**
  * What a browser reveals about its device, as short text: the part of a click that matching compares, without the user
- * agent and the header from which it was parsed. One line gives the same signals as those two texts; a property test
- * proves it.
+ * agent and header from which it was parsed. A property test proves that one line gives the same signals as those two
+ * texts.
  */
 import { LRUCache } from 'lru-cache';
 import type { DeviceFamily } from '#common/device-family.ts';
@@ -18,7 +18,7 @@ export interface ClickTraces {
   /** BCP 47 in lower case, the preferred one first and with its region. */
   readonly languages: readonly string[];
   readonly screen: readonly [number, number] | null;
-  /** The app whose browser it is; empty for a browser. */
+  /** The app whose in-app browser it is; empty for a browser. */
   readonly app: string;
 }
 
@@ -112,7 +112,7 @@ function numbersOf(version: string): number[] {
   return version === '' ? [] : version.split('.').map(Number);
 }
 
-/** No phone's screen has more digits; whole pixels are compared. */
+/** No phone's screen has more digits; only whole pixels are compared. */
 function rounded(pixels: number): number {
   return Math.round(pixels * 1e3) / 1e3;
 }
@@ -120,7 +120,7 @@ function rounded(pixels: number): number {
 const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n' };
 const escapedCharacters: Readonly<Record<string, string>> = { '\\': '\\', t: '\t', n: '\n' };
 
-/** Without tabs and newlines, which separate fields and lines. */
+/** Removes tabs and newlines, which separate fields and lines. */
 export function escaped(text: string): string {
   return /[\\\t\n]/.test(text) ? text.replace(/[\\\t\n]/g, (one) => escapes[one] ?? one) : text;
 }

@@ -1,6 +1,6 @@
 /**
- * How far a click and a device agree in one factor: 1 agrees, 0 does not, between is a partial agreement, null is
- * unknown.
+ * How far a click and a device agree in one factor: 1 is full agreement, 0 is none, values in between are partial
+ * agreement, null is unknown.
  */
 import { comparePhones } from './phone-models.ts';
 import type { Signals } from './signals.ts';
@@ -15,12 +15,12 @@ export function sameText(a: string, b: string): number | null {
   return a === '' || b === '' ? null : Number(a === b);
 }
 
-/** The relation of two versions: `updated` is one to which a device can be updated after its click. */
+/** The relation of two versions; `updated` means that the device may have been updated after its click. */
 export type VersionRelation = 'unknown' | 'same' | 'updated' | 'downgraded' | 'other_major';
 
 type Versions = Pick<Signals, 'os_version' | 'os_version_min'>;
 
-/** Compares as many parts as both have: 17.5.1 and 17.5 are the same. A frozen version is only a minimum. */
+/** Compares only as many parts as both have: 17.5.1 and 17.5 are the same. A frozen version is only a minimum. */
 export function relateVersions(device: Versions, click: Versions): VersionRelation {
   const { os_version: now, os_version_min: nowMin } = device;
   const { os_version: then, os_version_min: thenMin } = click;
@@ -37,7 +37,7 @@ export function relateVersions(device: Versions, click: Versions): VersionRelati
 }
 
 interface Order {
-  /** Above 0 if the first one is later. */
+  /** Positive if the first one is later. */
   readonly by: number;
   readonly isMajor: boolean;
 }
@@ -62,7 +62,7 @@ export function sameVersion(device: Versions, click: Versions): number | null {
   return related === 'unknown' ? null : Number(related === 'same');
 }
 
-/** Different models count against each other unless one may be another name of the other. */
+/** Different models count against each other unless one may be another name for the other. */
 export function sameModel(a: string, b: string): number | null {
   const compared = comparePhones(a, b);
   return compared === 'unknown' ? null : Number(compared === 'same');
@@ -71,8 +71,8 @@ export function sameModel(a: string, b: string): number | null {
 type Languages = Pick<Signals, 'language' | 'more_languages'>;
 
 /**
- * The same language in another region is half an agreement, because a phone's region and its browser's are set
- * separately. So is a language that one side prefers and the other only lists.
+ * The same language in another region counts half, because the regions of a phone and its browser are set separately.
+ * So does a language that one side prefers and the other only lists.
  */
 export function sameLanguage(a: Languages, b: Languages): number | null {
   const [first, region] = a.language;

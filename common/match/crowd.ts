@@ -13,9 +13,9 @@ export function isSamePlatform(device: Signals, click: Signals): boolean {
 }
 
 /**
- * If several devices are behind an address, each gets a share of its points: the requesting one, and those that clicked
- * there. Clicks count as one device's as long as nothing contradicts that, so that two browsers of one phone are not a
- * crowd.
+ * If several devices are behind an address, its points are divided between them: the requesting device, and those that
+ * clicked there. Clicks count as one device unless something contradicts that, so that two browsers of one phone are
+ * not a crowd.
  */
 export function crowdPart(asker: Signals, candidates: readonly ClickAtAddress[]): number {
   const others: Signals[] = [];

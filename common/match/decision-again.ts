@@ -1,4 +1,4 @@
-/** Recomputes a decision by score from its record, under the original settings or others. */
+/** Recomputes a decision by score from its record, with the original settings or others. */
 import { HOUR_MS } from '#common/durations.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import type { KeptSignals, MatchCandidate, MatchDetail } from '#common/log/match-record.ts';
@@ -11,7 +11,7 @@ export interface OtherSettings {
   readonly min_confidence?: number;
 }
 
-/** `unknown`: the record does not have what the other window would need. */
+/** `unknown`: the record lacks data that the other window would need. */
 export type DecisionAgain =
   | { readonly state: 'matched'; readonly link_id: string; readonly confidence: number }
   | { readonly state: 'refused' }
@@ -22,7 +22,7 @@ export function decideAgain(detail: MatchDetail, { window_hours, min_confidence 
   const window = window_hours ?? settings.probabilistic_window_hours;
   const least = min_confidence ?? settings.min_confidence;
   if (window === settings.probabilistic_window_hours) return byScores(detail.candidates, least);
-  // Redis has dropped clicks older than the original window, and only the likeliest clicks are recorded.
+  // Redis has dropped clicks older than the original window, and only the most likely clicks are recorded.
   const isWider = window > settings.probabilistic_window_hours;
   if (isWider || detail.candidates_total > detail.candidates.length) return { state: 'unknown' };
   const decision = decideByScore({
@@ -38,7 +38,7 @@ export function decideAgain(detail: MatchDetail, { window_hours, min_confidence 
   return { state: 'matched', link_id: decision.click.link_id, confidence: decision.confidence };
 }
 
-/** The same candidates and scores, another threshold. */
+/** The same candidates and scores with another threshold. */
 function byScores(candidates: readonly MatchCandidate[], least: number): DecisionAgain {
   const best = new Map<string, number>();
   for (const { gate, link_id, confidence } of candidates) {
@@ -62,7 +62,7 @@ function clickOf({ click_id, link_id, age_ms, gate, signals }: MatchCandidate, d
   };
 }
 
-/** Clicks and device had one address, and the rules only depend on its kind. */
+/** Clicks and device had the same address, and the rules depend only on its kind. */
 function signalsOf(kept: KeptSignals, { network }: MatchDetail): Signals {
   return {
     family: 'other',

@@ -27,7 +27,7 @@ export interface Languages {
   readonly more_languages: readonly string[];
 }
 
-/** Cached: there are few headers and lists, and each click at an address brings one. */
+/** Cached, because there are few distinct headers and lists, and each click at an address has one. */
 export function languagesOf(texts: readonly string[]): Languages {
   const key = texts.join();
   let known = languages.get(key);
@@ -48,7 +48,7 @@ function readLanguages(texts: readonly string[]): Languages {
   return { language: first, more_languages: [...more] };
 }
 
-/** Accept-Language without its weights: browsers write it in their order. */
+/** Accept-Language without weights, because browsers list languages in that order. */
 function acceptedLanguages(header: string): string[] {
   return header
     .split(',', LANGUAGES_MAX)

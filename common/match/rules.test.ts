@@ -101,7 +101,7 @@ test.each<[string, Partial<ScoredClick>, boolean]>([
   expect(decided({ candidates: [click(more)] }).matched).toBe(expected);
 });
 
-test('without the address it takes four other signals', () => {
+test('without the address, four other signals are required', () => {
   const lenient = { ...settings, min_confidence: 0.3 };
   const elsewhere = (more: Partial<Signals>) =>
     decided({ candidates: [click({ signals: { ...device, ip: '', ...more } })], settings: lenient });

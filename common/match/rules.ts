@@ -1,8 +1,8 @@
 /**
- * The rules by which a device gets a click, as a pure function. Evidence comes first: a named click is certain, and if
- * it can't be used there is no match. Otherwise clicks are scored by their signals in common with the device; what one
- * side does not know is left out of the sum and its maximum. If two different links score close to each other, the
- * device gets neither.
+ * The rules that match a device to a click, as a pure function. Evidence comes first: a named click is certain, and if
+ * it can't be used there is no match. Otherwise clicks are scored by the signals that they share with the device;
+ * signals that one side does not know are excluded from the sum and its maximum. If two different links score close to
+ * each other, neither is matched.
  */
 import { HOUR_MS } from '#common/durations.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
@@ -15,7 +15,7 @@ import type { Signals } from './signals.ts';
 export const factors = ['ip', 'os_version', 'device_model', 'language', 'timezone', 'screen', 'age'] as const;
 export type Factor = (typeof factors)[number];
 
-/** Points of each factor if it agrees fully. */
+/** Points of each factor for full agreement. */
 const points: Readonly<Record<Factor, number>> = {
   ip: 40,
   os_version: 15,
@@ -29,11 +29,11 @@ const points: Readonly<Record<Factor, number>> = {
 export const CONFIDENCE_MAX = 0.95;
 export const AMBIGUITY_MARGIN = 0.1;
 const SIGNALS_WITHOUT_IP_MIN = 4;
-/** The remaining share of an address's points if it is known to be shared by many. */
+/** The fraction of an address's points that counts if the address is known to be shared by many. */
 const SHARED_ADDRESS_PART = 0.25;
 /** How many unseen devices are assumed to be behind an address: see unseenDevices. */
 const UNSEEN_DEVICES = 2;
-/** Maximum clock difference between two of our machines. */
+/** Maximum clock difference between two machines of the installation. */
 const CLOCK_SKEW_MS = 5_000;
 
 export interface CandidateClick {
@@ -43,7 +43,7 @@ export interface CandidateClick {
   /** Epoch milliseconds. */
   readonly time: number;
   readonly is_bot: boolean;
-  /** The device that claimed it; empty if none. */
+  /** The device that claimed the click; empty if none. */
   readonly claimed_by: string;
 }
 
@@ -61,11 +61,11 @@ export interface Evidence {
 
 export interface MatchInput {
   readonly app_id: string;
-  /** The claimant of the device. */
+  /** The claimant name of the device. */
   readonly claimant: string;
   readonly device: Signals;
   readonly evidence: readonly Evidence[];
-  /** The app was opened by a short link that leads nowhere: archived, deleted, or another app's. */
+  /** The app was opened by a short link that is archived, deleted, or belongs to another app. */
   readonly isLinkUnusable?: boolean;
   readonly candidates: readonly ScoredClick[];
   readonly settings: AppSettings;
@@ -90,7 +90,7 @@ export interface FactorScore {
   readonly factor: Factor;
   /** 0 to 1. */
   readonly agreement: number;
-  /** The points that it gave, out of `of`. */
+  /** The points scored, out of `of`. */
   readonly points: number;
   readonly of: number;
 }
@@ -102,11 +102,13 @@ export interface JudgedClick {
   readonly gate: Gate | null;
   /** 0 if a gate excluded it. */
   readonly confidence: number;
-  /** The factors that both sides know. */
+  /** The factors known for both the click and the device. */
   readonly factors: readonly FactorScore[];
 }
 
-/** Why no click was given: `click_…` and `link_…` if one was named and can't be used, else by score. */
+/**
+ * Why no click was matched: `click_…` and `link_…` if one was named and can't be used; otherwise a reason from scoring.
+ */
 export const noMatchReasons = [
   'off',
   'no_candidates',
@@ -121,7 +123,7 @@ export const noMatchReasons = [
 ] as const;
 export type NoMatchReason = (typeof noMatchReasons)[number];
 
-/** `judged` are all candidates that were scored, in their order: none if evidence decided. */
+/** `judged` are all evaluated candidates, in order; none if evidence decided. */
 export type MatchDecision =
   | {
       readonly matched: true;
@@ -141,13 +143,13 @@ export type MatchDecision =
 export interface Score {
   /** 0 to CONFIDENCE_MAX. */
   readonly confidence: number;
-  /** Those that agree, at least in part. */
+  /** Factors that agree at least partially. */
   readonly factors: readonly Factor[];
-  /** All that both sides know. */
+  /** All factors known for both sides. */
   readonly parts: readonly FactorScore[];
 }
 
-/** Decides which click the device gets. */
+/** Decides which click the device is matched to. */
 export function decide(input: MatchInput): MatchDecision {
   for (const { type, click } of input.evidence) {
     if (click && isNamedClickValid(click, input)) {
@@ -159,7 +161,8 @@ export function decide(input: MatchInput): MatchDecision {
 }
 
 /**
- * A named click or link that can't be used never leads to another one by score: the device said where it came from.
+ * If a named click or link can't be used, no other click is matched by score, because the device said where it came
+ * from.
  */
 function whyUnusable({ app_id, claimant, evidence }: MatchInput): NoMatchReason {
   const own = evidence.flatMap(({ click }) => (click?.app_id === app_id ? [click] : []));
@@ -173,7 +176,7 @@ function isNamedClickValid(click: CandidateClick, { app_id, claimant, settings, 
   return click.app_id === app_id && isOpen && nowMs - click.time <= settings.attribution_window_hours * HOUR_MS;
 }
 
-/** Decides which click the device would get without evidence. */
+/** Decides which click the device would be matched to without evidence. */
 export function decideByScore(input: MatchInput): MatchDecision {
   const { settings, device, candidates, nowMs } = input;
   const windowMs = settings.probabilistic_window_hours * HOUR_MS;
@@ -204,7 +207,7 @@ function judge(click: ScoredClick, input: MatchInput, windowMs: number, crowd: n
   return { click, gate: null, confidence: score.confidence, factors: score.parts };
 }
 
-/** A link is represented by its likeliest click; among equals, by the newest. */
+/** A link is represented by its most likely click; among equals, by the newest. */
 function bestOfEachLink(judged: readonly JudgedClick[]): JudgedClick[] {
   const best = new Map<string, JudgedClick>();
   for (const one of judged) {
@@ -233,7 +236,7 @@ function gateOf(click: ScoredClick, { app_id, claimant, device, nowMs }: MatchIn
 
 type Agreements = Readonly<Record<Factor, number | null>>;
 
-/** Null if too little is in common to decide: neither the address nor four other signals. */
+/** Null if there is too little in common to decide: neither the address nor four other signals. */
 export function scoreOf(
   device: Signals,
   click: { readonly signals: Signals; readonly time: number },
@@ -278,14 +281,14 @@ export function scoreOf(
 }
 
 /**
- * There may be more devices behind an address than have clicked: after a while, a click without a model may be theirs,
- * the sooner the less it reveals and the less agrees. An IPv4 address may be a carrier's; behind a /64 there is a
- * household.
+ * There may be more devices behind an address than have clicked. Over time, a click without a model may belong to one
+ * of them, the sooner the less it reveals and the less agrees. An IPv4 address may belong to a carrier; behind a /64
+ * there is a household.
  */
 function unseenDevices(agreements: Agreements, isOfFew: boolean, ageMs: number): number {
   const { os_version, device_model, screen, language, timezone } = agreements;
   if (device_model || (os_version && screen && timezone !== 0)) return 0;
-  // Values measured by one of our pages are the same on the same phone.
+  // Values measured by the tap page are equal on the same phone.
   if (screen === 0 || timezone === 0) return UNSEEN_DEVICES;
   return ageMs > patienceMs(isOfFew, Boolean(os_version), Boolean(screen), language) ? UNSEEN_DEVICES : 0;
 }
@@ -299,8 +302,8 @@ function patienceMs(isOfFew: boolean, hasVersion: boolean, hasScreen: boolean, l
 }
 
 /**
- * A /64 belongs to a household or a phone, a local address to one's own network; another IPv4 address can be a
- * carrier's.
+ * A /64 belongs to a household or a phone, a local address to a local network; any other IPv4 address can belong to a
+ * carrier.
  */
 function isNetworkOfFew(ip: string): boolean {
   return ip.endsWith('/64') || isLocalAddress(ip);

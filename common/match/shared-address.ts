@@ -26,7 +26,9 @@ interface AddressTraits {
   readonly isLocal: boolean;
 }
 
-/** Parsing an address costs more than all other rules together, and each match needs that of its device several times. */
+/**
+ * Parsing an address costs more than all other rules together, and each match needs its device's address several times.
+ */
 const cache = new LRUCache<string, AddressTraits>({ max: 20_000 });
 const noTraits: AddressTraits = { isShared: false, isLocal: false };
 
@@ -55,7 +57,7 @@ function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   return networks.some(([network, bits]) => address.kind() === network.kind() && address.match(network, bits));
 }
 
-/** The kind of an address, which is all that the rules use of it, without the address itself. */
+/** The kind of an address, which is all that the rules use. */
 export type NetworkKind = 'unknown' | 'local' | 'shared' | 'shared_household' | 'household' | 'many';
 
 /** @param ip as in signals: for IPv6 the /64. */
@@ -76,7 +78,7 @@ const examples: Readonly<Record<NetworkKind, string>> = {
   many: '203.0.113.1',
 };
 
-/** An example address of that kind: the rules decide by it as by the original one. */
+/** An example address of that kind, for which the rules decide as for the original one. */
 export function exampleOf(kind: NetworkKind): string {
   return examples[kind];
 }

@@ -1,6 +1,6 @@
 /**
- * Signals of a click and of a device in one form, so that two descriptions of the same phone are equal although a
- * browser wrote one and an SDK the other.
+ * Normalizes the signals of a click and of a device, so that a browser's and an SDK's description of the same phone are
+ * equal.
  */
 import { LRUCache } from 'lru-cache';
 import type { DeviceFamily } from '#common/device-family.ts';
@@ -17,7 +17,7 @@ export interface Signals {
   /** The address, for IPv6 the /64; empty if unknown. */
   readonly ip: string;
   readonly os_version: readonly number[];
-  /** The minimum version if a frozen user agent hides it; else empty. */
+  /** The minimum version if a frozen user agent hides it; otherwise empty. */
   readonly os_version_min: readonly number[];
   readonly device_model: string;
   /** Primary language and region of the preferred language; empty if unknown. */
@@ -35,7 +35,9 @@ export interface DeviceFields {
   readonly os_version?: string | null;
   readonly device_model?: string | null;
   readonly language?: string | null;
-  /** The phone's preferred languages, the most preferred first: the app's own may be the only one that it exists in. */
+  /**
+   * The phone's preferred languages, most preferred first. The app's own language may be the only one that the app has.
+   */
   readonly languages?: readonly string[] | null;
   readonly timezone?: string | null;
   readonly screen_width?: number | null;
@@ -72,7 +74,7 @@ export function signalsOfTraces(traces: ClickTraces, ip: string, tap: TapSignals
 
 export function deviceSignals(device: DeviceFields, ip: string): Signals {
   const agent = readUserAgent(device.user_agent ?? '');
-  // A program within a web page gets its version from the user agent, and is as wrong as that.
+  // Code in a web page gets its version from the user agent, with the same errors.
   const isFrozen = device.platform === 'web' && agent.os_version_min.length > 0;
   const version = isFrozen ? [] : versionOf(device.os_version ?? undefined);
   const model = (device.device_model ?? '').trim().toLowerCase();

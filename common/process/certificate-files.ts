@@ -1,4 +1,7 @@
-/** The certificates of the HTTPS ports: read from their files, checked against their keys, never parsed by the server first. */
+/**
+ * The certificates of the HTTPS ports: read from their files and checked against their keys before the server parses
+ * them.
+ */
 import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
@@ -15,21 +18,21 @@ export interface Certificate {
 export type CertificateSettings = Pick<Config, 'TLS_CERT_FILE' | 'TLS_KEY_FILE'>;
 
 export interface CertificatesRead {
-  /** The first is served to clients that ask for a name of no other; empty if there is a fault or none is configured. */
+  /** The first is served if no other matches the requested name; empty if there is an error or none is configured. */
   readonly certificates: readonly Certificate[];
-  /** One sentence for each fault. */
+  /** One sentence for each error. */
   readonly faults: readonly string[];
-  /** Differs whenever a file's contents do. */
+  /** Changes whenever a file's contents change. */
   readonly digest: string;
 }
 
-/** Each further certificate has a copy of all routes for each of its names. */
+/** Each additional certificate needs a copy of all routes for each of its names. */
 const certificatesMax = 100;
 const namesMax = 200;
 
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** Reads all files once: what is checked is what the digest stands for. */
+/** Reads all files once, so that the digest covers exactly what is checked. */
 export function readCertificates(settings: CertificateSettings, nowMs: number): CertificatesRead {
   const { TLS_CERT_FILE: certFiles, TLS_KEY_FILE: keyFiles } = settings;
   const digest = createHash('sha256');
@@ -49,10 +52,10 @@ export function readCertificates(settings: CertificateSettings, nowMs: number): 
 
 function countFaults(certFiles: readonly string[], keyFiles: readonly string[]): string[] {
   if (certFiles.length > 0 && keyFiles.length === 0) {
-    return ['TLS_CERT_FILE is set and TLS_KEY_FILE is not: set both or none'];
+    return ['TLS_CERT_FILE is set and TLS_KEY_FILE is not: set both or neither'];
   }
   if (keyFiles.length > 0 && certFiles.length === 0) {
-    return ['TLS_KEY_FILE is set and TLS_CERT_FILE is not: set both or none'];
+    return ['TLS_KEY_FILE is set and TLS_CERT_FILE is not: set both or neither'];
   }
   if (certFiles.length !== keyFiles.length) {
     return [

@@ -1,6 +1,6 @@
 /**
- * Replaces the certificates of open ports when their files change: looks every minute, and at SIGHUP. Files that cannot
- * be used change nothing: what is served stays, until their contents change again.
+ * Replaces the certificates of open ports when their files change: checks every minute, and on SIGHUP. Files that
+ * cannot be used change nothing: the current certificates are served until the contents change again.
  */
 import type { Registry } from 'prom-client';
 import { MINUTE_MS } from '#common/durations.ts';
@@ -14,7 +14,10 @@ import {
 import type { LifecycleLog, Part } from './lifecycle.ts';
 import { exposeGauge } from './telemetry.ts';
 
-/** Prepares a port for other certificates. @returns what makes it use them. @throws if they cannot be used. */
+/**
+ * Prepares a port for new certificates. @returns a function that makes the port use them. @throws if they cannot be
+ * used.
+ */
 export type Prepare = (certificates: readonly Certificate[]) => () => void;
 
 export interface CertificateWatchOptions {
@@ -60,13 +63,13 @@ export class CertificateWatch implements Part {
     exposeGauge(
       registry,
       'signpost_tls_certificate_ends_seconds',
-      'Unix time at which the first of the served certificates ends.',
+      'Unix time at which the first of the served certificates expires.',
       () => Math.min(...this.certificates.map(({ endsMs }) => endsMs)) / 1_000,
     );
     exposeGauge(
       registry,
       'signpost_tls_certificate_refused',
-      '1 while the certificate files on disk cannot be used, and earlier ones are served.',
+      '1 while the certificate files on disk cannot be used and earlier ones are served.',
       () => (this.#isRefused ? 1 : 0),
     );
   }
@@ -101,7 +104,7 @@ export class CertificateWatch implements Part {
       this.#refuse(error instanceof Error ? error.message : String(error));
       return;
     }
-    // Not caught: a port that cannot be opened again ends the process, which then starts with the new files.
+    // Not caught: if a port cannot be reopened, the process exits and restarts with the new files.
     use();
     this.#served = found;
     this.#isRefused = false;
@@ -110,14 +113,14 @@ export class CertificateWatch implements Part {
       names,
       ends: new Date(endsMs).toISOString(),
     }));
-    this.#options.log.info({ certificates }, 'new certificates are served');
+    this.#options.log.info({ certificates }, 'new certificates were loaded');
   }
 
   #refuse(reason: string): void {
     this.#isRefused = true;
     this.#options.log.error(
       { reason },
-      'the changed certificate files cannot be used; the earlier ones are still served',
+      'the changed certificate files cannot be used; the earlier certificates are still served',
     );
   }
 }

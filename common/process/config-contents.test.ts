@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test('settings with valid contents have no fault, and neither have defaults', () => {
+test('settings with valid contents have no errors, and neither do the defaults', () => {
   expect(faultsOf({})).toBe('');
   const oauth = {
     OAUTH_GITHUB_CLIENT_ID: 'a',

@@ -1,10 +1,10 @@
-/** Checks the contents behind settings before anything is started with them: keys, certificates, files, providers. */
+/** Checks the contents behind settings before anything is started: keys, certificates, files, providers. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { parseSecretKeys } from '#common/encryption.ts';
 import { readCertificates } from './certificate-files.ts';
 import type { Config } from './settings.ts';
 
-/** One sentence for each fault; empty if there is none. Empty settings have no faults. */
+/** One sentence for each error; empty if there is none. Empty settings have no errors. */
 export function contentFaults(config: Config): string[] {
   return [
     ...secretFaults(config),
@@ -54,7 +54,7 @@ function providerFaults(config: Config): string[] {
   for (const name of ['GOOGLE', 'GITHUB'] as const) {
     if (config[`OAUTH_${name}_CLIENT_ID`] === '') continue;
     if (config[`OAUTH_${name}_CLIENT_SECRET`] === '') {
-      faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_${name}_CLIENT_SECRET is not: set both or none`);
+      faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_${name}_CLIENT_SECRET is not: set both or neither`);
     }
     if (config.OAUTH_REDIRECT_URIS.length === 0) {
       faults.push(

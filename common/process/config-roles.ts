@@ -6,7 +6,7 @@ import type { Config, SettingName } from './settings.ts';
 
 const metrics = ['METRICS_HOST', 'METRICS_HOST_NAMES', 'METRICS_PORT'] as const;
 const everyProcess = ['DATA_DIR', 'INSTANCE', 'LOG_LEVEL', ...metrics] as const;
-/** Of the processes on the way of a record, and those that answer requests. */
+/** Settings of the processes that handle records, and of those that answer requests. */
 const traces = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_TRACES_SAMPLER_ARG'] as const;
 const journal = ['JOURNAL_SYNC', 'JOURNAL_BYTES_MAX', 'JOURNAL_SEGMENT_BYTES'] as const;
 const links = ['LINK_CACHE_ENTRIES', 'LINK_CACHE_BYTES'] as const;

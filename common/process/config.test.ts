@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { ConfigError, loadConfig } from './config.ts';
 import { urlsIn } from './url-list.ts';
 
-test('all faults are reported at once, and no secret is shown', () => {
+test('all errors are reported at once, and no secret is shown', () => {
   let faults: readonly string[] = [];
   try {
     loadConfig(['NATS_URL'], { API_PORT: 'x', DATABASE_URL: 'http://user:hush@host', LOG_LEVEL: 'loud' });

@@ -1,4 +1,4 @@
-/** The only place that reads the environment. All faults are reported at once. */
+/** The only place that reads the environment. All errors are reported at once. */
 import { contentFaults } from './config-contents.ts';
 import { type ProcessConfig, type ProcessRole, settingsOfRole } from './config-roles.ts';
 import { type Config, Fault, type Setting, type SettingName, settings } from './settings.ts';
@@ -7,9 +7,7 @@ import { unknownSettings } from './unknown-settings.ts';
 export class ConfigError extends Error {
   readonly faults: readonly string[];
   constructor(faults: readonly string[]) {
-    super(
-      `The settings have ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:\n  ${faults.join('\n  ')}`,
-    );
+    super(`The settings are not valid:\n  ${faults.join('\n  ')}`);
     this.name = 'ConfigError';
     this.faults = faults;
   }
@@ -17,7 +15,7 @@ export class ConfigError extends Error {
 
 /**
  * Reads every setting from the environment. @param required settings that this process cannot run without; of a list,
- * one is enough. @throws ConfigError naming every fault.
+ * one is enough. @throws ConfigError with every error.
  */
 export function loadConfig(
   required: readonly (SettingName | readonly SettingName[])[] = [],
@@ -44,8 +42,8 @@ export function loadConfig(
 }
 
 /**
- * The same for one process, which gets only its own settings: faults end it with a message and without a stack trace.
- * With --validate it always ends, so that settings can be checked before anything is started with them.
+ * The same for one process, which gets only its own settings: errors end the process with a message and without a stack
+ * trace. With --validate it always ends, so that settings can be checked before anything is started.
  */
 export function processConfig<Role extends ProcessRole>(
   _role: Role,
@@ -79,7 +77,7 @@ export function misspelledSettings(): string[] {
 
 type ProcessSetting<Role extends ProcessRole> = (typeof settingsOfRole)[Role][number];
 
-/** Whatever this process creates from now on, and its children, is accessible only to its own user. */
+/** Files that this process and its children create from now on are accessible only to their user. */
 export function closeNewFiles(): void {
   process.umask(0o077);
 }
@@ -95,7 +93,7 @@ export function systemEnvironment(): NodeJS.ProcessEnv {
   return pick(systemVariables);
 }
 
-/** The environment of a process: the settings that it reads, some of them replaced (or, by '', left out). */
+/** The environment of a process: the settings that it reads, some of them replaced (or omitted, by ''). */
 export function processEnvironment(
   role: ProcessRole,
   changes: Partial<Record<SettingName, string>>,

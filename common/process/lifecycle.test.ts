@@ -77,7 +77,7 @@ test('a part that fails to stop does not prevent the others from stopping; the c
   expect(steps.at(-1)).toBe('stop store');
 });
 
-test('what has not stopped by the deadline is cut off with code 1', async () => {
+test('parts that have not stopped by the deadline are aborted with code 1', async () => {
   const { lifecycle, signals, codes, lines } = lifecycleFor(20);
   await lifecycle.run([{ name: 'stuck', stop: () => new Promise(() => undefined) }]);
   signals.emit('SIGINT');
@@ -93,7 +93,7 @@ test('a second signal ends the process immediately', async () => {
   expect(codes).toEqual([130]);
 });
 
-test('a signal while starting stops what is up and starts nothing more', async () => {
+test('a signal during startup stops the running parts and starts no others', async () => {
   const { lifecycle, signals, codes } = lifecycleFor();
   const steps: string[] = [];
   const [first, last] = parts(steps, ['first', 'last']);

@@ -2,9 +2,10 @@
  * The life of a process: starting → running → stopping → ended.
  *
  * - Parts start in the given order, each after the previous one is up. If one fails, those already up are stopped in
- *   reverse order and the process exits with 1. One that hangs is logged every few seconds, since it may wait for another server.
- * - SIGTERM or SIGINT: parts stop in reverse order; exit code 0. Each finishes the work it has accepted. All of
- *   them together have `drainMs`; unfinished work is then aborted, and the exit code is 1.
+ *   reverse order and the process exits with 1. A part that hangs is logged every few seconds, because it may be
+ *   waiting for another server.
+ * - SIGTERM or SIGINT: parts stop in reverse order; exit code 0. Each part finishes the work that it has accepted. All
+ *   parts together have `drainMs`; then unfinished work is aborted, and the exit code is 1.
  * - A second signal exits immediately.
  * - An uncaught rejection or exception is a programming error: it is logged and the process crashes, so that
  *   its supervisor restarts it in a known state.

@@ -152,41 +152,41 @@ function ownDatabase(whose: string): Setting<string> {
 }
 
 export const settings = {
-  DATA_DIR: text('.data', 'Folder for everything that is stored on this machine.'),
+  DATA_DIR: text('.data', 'Folder for all data that is stored on this machine.'),
   INSTANCE: text('', 'Name of this process, unique on its machine: its journal folder and its label in the log.'),
   MACHINE_NAME: form(
     '',
     (text) => (/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(text) ? text : null),
     'letters, digits, dots, hyphens and underscores, at most 63',
-    'Name of this machine, unique in the installation; if empty, the host name. The second of two machines with one name refuses to run.',
+    'Name of this machine, unique in the installation; if empty, the host name. A second machine with the same name refuses to start.',
   ),
   LOG_LEVEL: choice('info', ['debug', 'info', 'warn', 'error', 'silent'], 'Lowest log level that is written.'),
 
   DATABASE_URL: urls(
     '',
     ['postgres', 'postgresql'],
-    'Postgres, as the owner of the schema; of several comma-separated URLs, the server that accepts writes. If empty, npm start runs a local server.',
+    'Postgres URL, as the owner of the schema. With several comma-separated URLs, the server that accepts writes is used. If empty, npm start runs a local server.',
   ),
   API_DATABASE_URL: ownDatabase('the API, as signpost_api_process'),
   GATEWAY_DATABASE_URL: ownDatabase('the SDK endpoints, as signpost_gateway'),
   INGEST_DATABASE_URL: ownDatabase('ingest, as signpost_ingest'),
   EDGE_DATABASE_URL: ownDatabase('redirectors, as signpost_redirector'),
   WEBHOOKS_DATABASE_URL: ownDatabase('webhooks, as signpost_webhooks'),
-  REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey. If empty, npm start runs a local server.'),
+  REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey URL. If empty, npm start runs a local server.'),
   NATS_URL: urls(
     '',
     ['nats', 'tls'],
-    'NATS with JetStream: one URL, or several comma-separated ones of a cluster. If empty, npm start runs a local server.',
+    'URL of NATS with JetStream, or several comma-separated URLs of one cluster. If empty, npm start runs a local server.',
   ),
   API_NATS_URL: urls(
     '',
     ['nats', 'tls'],
-    'NATS for the live feed of the API, as a user that may only read the log; if empty, NATS_URL is used. With neither, there is no live feed.',
+    'NATS URL for the live feed of the API, with a user that may only read the log; if empty, NATS_URL is used. Without either, there is no live feed.',
   ),
   CLICKHOUSE_URL: urls(
     '',
     ['http', 'https'],
-    'ClickHouse over HTTP, with user, password and database in the URL. Of several comma-separated replicas, ingest uses only the first; the API fails over to the next when one refuses connections.',
+    'ClickHouse HTTP URL, with user, password and database. With several comma-separated replicas, ingest uses only the first; the API fails over to the next when one refuses connections.',
   ),
 
   API_HOST: text('127.0.0.1', 'Address on which the API listens.'),
@@ -209,7 +209,7 @@ export const settings = {
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: plainUrl(
     '',
-    'OpenTelemetry collector (OTLP over HTTP) to which traces are sent, such as http://127.0.0.1:4318; empty: there are no traces.',
+    'OpenTelemetry collector (OTLP over HTTP) to which traces are sent, such as http://127.0.0.1:4318; if empty, there are no traces.',
   ),
   OTEL_EXPORTER_OTLP_HEADERS: {
     about: 'Headers for the collector, as name=value separated by commas, values percent-encoded.',
@@ -220,10 +220,10 @@ export const settings = {
   },
   OTEL_TRACES_SAMPLER_ARG: fraction(
     0.01,
-    'Fraction of clicks and of requests that are traced, from 0 to 1; the same in every process, so that traces of clicks are complete.',
+    'Fraction of clicks and of requests that are traced, from 0 to 1; use the same value in every process, so that traces of clicks are complete.',
   ),
   TLS_CERT_FILE: list(
-    'Certificate chain (PEM) of the HTTPS ports, or several, separated by commas: the first is the default, the others are chosen by host name (SNI). Changed files are used within a minute, or at SIGHUP.',
+    'Certificate chain (PEM) of the HTTPS ports, or several, separated by commas: the first is the default, the others are selected by host name (SNI). Changed files are loaded within a minute, or on SIGHUP.',
   ),
   TLS_KEY_FILE: list('Private key (PEM) of each certificate in TLS_CERT_FILE, in the same order.'),
   METRICS_HOST_NAMES: list(
@@ -233,7 +233,7 @@ export const settings = {
     0,
     0,
     63_072_000,
-    'Seconds for which browsers must use HTTPS only (Strict-Transport-Security); 0: the header is not sent.',
+    'Seconds for which browsers must use HTTPS only (Strict-Transport-Security); 0 omits the header.',
   ),
   TRUSTED_PROXIES: list(
     'Networks (CIDR) whose X-Forwarded-* headers are trusted.',
@@ -251,16 +251,16 @@ export const settings = {
     ['refuse', 'replace'],
     'What npm start does if SECRET_KEY cannot decrypt some API keys: refuse to start, or give these apps new keys.',
   ),
-  SECRET_KEY: text('', 'Keys for encrypting and signing, newest first: id:base64 of 32 bytes, comma-separated.', true),
+  SECRET_KEY: text('', 'Keys for encrypting and signing, newest first, comma-separated: id:base64 of 32 bytes.', true),
   ADDRESS_KEY: secret(
     32,
-    'Key with which edges hash IP addresses before writing them; the same on every edge. npm start generates one.',
+    'Key with which edge processes hash IP addresses before writing them; the same on every machine. npm start generates one.',
   ),
   DROPPED_QUERY_PARAMETERS: names(
     ['token', 'password', 'email', 'code', 'signature'],
     'Query parameters of clicks that are passed on but never recorded (case-insensitive); none records all.',
   ),
-  ADMIN_EMAIL: text('', 'E-mail address of the first user, which npm start creates.'),
+  ADMIN_EMAIL: text('', 'E-mail address of the first user, created by npm start.'),
   ADMIN_PASSWORD: text('', 'Password of the first user; generated and printed once if empty.', true),
   SHORT_LINK_DOMAIN: form(
     'localhost',
@@ -271,14 +271,14 @@ export const settings = {
   SHORT_LINK_SCHEME: choice(
     'https',
     ['https', 'http'],
-    'Scheme of short links in answers. npm start uses http if SHORT_LINK_DOMAIN is localhost.',
+    'Scheme of short links in responses. npm start uses http if SHORT_LINK_DOMAIN is localhost.',
   ),
   SHORT_LINK_PORT: port(
     0,
-    "Port of short links in answers; 0 omits it. npm start uses the redirector's if SHORT_LINK_DOMAIN is localhost.",
+    "Port of short links in responses; 0 omits it. npm start uses the redirector's if SHORT_LINK_DOMAIN is localhost.",
   ),
   DNS_SERVERS: list(
-    "DNS servers (address or address:port) for verifying hosts, webhooks, checks of association files and requests to old services; the system's servers if empty.",
+    "DNS servers (address or address:port) for verifying hosts, webhooks, checks of association files and requests to old services; if empty, the system's servers are used.",
     dnsServerOf,
     'addresses of DNS servers',
   ),
@@ -293,20 +293,20 @@ export const settings = {
     'Base URL of the provider github (for example, of a GitHub Enterprise Server).',
   ),
   OAUTH_GITHUB_API_URL: text('https://api.github.com', 'Base URL of the API of the provider github.'),
-  OAUTH_REDIRECT_URIS: list('Addresses to which an OAuth login may return; the first is the default.'),
-  OAUTH_SIGNUP: flag(false, 'Whether an OAuth login without an account creates one.'),
+  OAUTH_REDIRECT_URIS: list('URLs to which an OAuth login may return; the first is the default.'),
+  OAUTH_SIGNUP: flag(false, 'Whether an OAuth login creates an account if there is none.'),
 
   RATE_LIMIT_AUTH: integer(5, 1, 1_000_000, 'Authentication requests per minute per IP.'),
   LOGIN_FAILURES_FREE: integer(
     10,
     1,
     1_000_000,
-    'Wrong passwords for one account after which the wait doubles with each further attempt.',
+    'Wrong passwords allowed for one account; after that, the wait doubles with each further attempt.',
   ),
   RATE_LIMIT_LINKS: integer(30, 1, 1_000_000, 'Link creations per minute per user (API key: per app and IP).'),
   RATE_LIMIT_MATCH: integer(1000, 1, 10_000_000, 'POST /sdk/match requests per minute per app.'),
   RATE_LIMIT_EVENTS: integer(500, 1, 10_000_000, 'POST /sdk/events requests per minute per app.'),
-  RATE_LIMIT_GENERAL: integer(100, 1, 10_000_000, 'All other requests per minute per user or server key, else per IP.'),
+  RATE_LIMIT_GENERAL: integer(100, 1, 10_000_000, 'All other requests per minute per user or server key, or per IP.'),
 
   INSTALLATION: form(
     defaultInstallation,
@@ -314,22 +314,22 @@ export const settings = {
     'lower-case letters, digits and hyphens, at most 32',
     'Name of this installation in NATS: its stream and its subjects. Installations that share a server need different names.',
   ),
-  LOG_PARTITIONS: integer(1, 1, 64, 'Partitions of the log, each owned by one ingest; the same for edges and ingests.'),
+  LOG_PARTITIONS: integer(1, 1, 64, 'Partitions of the log, each owned by one ingest; the same for all processes.'),
   LOG_REPLICAS: choice('1', ['1', '3', '5'], 'Replicas of the log in a NATS cluster.'),
   LOG_BYTES_MAX: integer(
     10_737_418_240,
     16_777_216,
     Number.MAX_SAFE_INTEGER,
-    'Maximum size of the log; beyond it, it accepts no more records.',
+    'Maximum size of the log in bytes; at this size, it accepts no more records.',
   ),
-  JOURNAL_SYNC: choice('after_answer', ['after_answer', 'before_answer'], 'Whether an answer waits for fdatasync.'),
+  JOURNAL_SYNC: choice('after_answer', ['after_answer', 'before_answer'], 'Whether a response waits for fdatasync.'),
   JOURNAL_BYTES_MAX: integer(
     8_589_934_592,
     1_048_576,
     Number.MAX_SAFE_INTEGER,
-    'Maximum size of a journal; beyond it, it accepts no more records.',
+    'Maximum size of a journal in bytes; at this size, it accepts no more records.',
   ),
-  JOURNAL_SEGMENT_BYTES: integer(67_108_864, 65_536, 1_073_741_824, 'Size at which a journal begins a new file.'),
+  JOURNAL_SEGMENT_BYTES: integer(67_108_864, 65_536, 1_073_741_824, 'Size at which a journal starts a new file.'),
 
   INGEST_BATCH_ROWS: integer(20_000, 1, 100_000, 'Maximum rows of one insert.'),
   INGEST_BATCH_BYTES: integer(8_388_608, 65_536, 10_000_000, 'Maximum bytes of one insert.'),
@@ -337,9 +337,9 @@ export const settings = {
     750,
     10,
     60_000,
-    'Maximum time that a record waits for its batch to fill; half of it while there is little to store.',
+    'Maximum time that a record waits for its batch to fill; half of that under low load.',
   ),
-  LEASE_SECONDS: integer(6, 1, 300, 'Time after which other ingests take over the partitions of one that died.'),
+  LEASE_SECONDS: integer(6, 1, 300, 'Seconds until other ingests take over the partitions of a dead one.'),
   RETENTION_DAYS: integer(
     730,
     1,
@@ -361,7 +361,7 @@ export const settings = {
   SMTP_TLS: choice(
     'required',
     ['required', 'if_offered'],
-    'Whether mail is sent only over TLS. if_offered sends it in clear, with the password, to a server that offers no STARTTLS: only for a server on your own network.',
+    'Whether mail is sent only over TLS. if_offered sends mail and password unencrypted to a server that does not offer STARTTLS: use it only for a server on your own network.',
   ),
   MAIL_FROM: form(
     '',
@@ -369,28 +369,25 @@ export const settings = {
     'an address, or a name and an address: Signpost <links@example.com>',
     'Sender of all mail; required with SMTP_URL.',
   ),
-  WEBHOOK_HTTP: flag(false, 'Whether the URLs of webhooks may begin with http://: for development and tests.'),
+  WEBHOOK_HTTP: flag(false, 'Whether URLs of webhooks may start with http://. For development and tests.'),
   WEBHOOK_ALLOWED_NETWORKS: list(
-    'Networks (CIDR), such as your own backend, that webhooks, checks of association files, and requests to old services may reach although their addresses are not public.',
+    'Networks (CIDR) that webhooks, checks of association files and requests to old services may reach even though their addresses are not public, such as your own backend.',
     parseNetwork,
     'addresses and networks (CIDR)',
   ),
   APPLE_CDN_URL: plainUrl(
     '',
-    "Server from which a check of association files requests Apple's copy: https://app-site-association.cdn-apple.com. If empty, the check does not request it.",
+    "Apple's CDN for association files: https://app-site-association.cdn-apple.com. If empty, checks do not request Apple's copy.",
   ),
-  BRANCH_API_URL: plainUrl(
-    'https://api2.branch.io',
-    'API from which imports with a Branch key read what each link of Branch is.',
-  ),
+  BRANCH_API_URL: plainUrl('https://api2.branch.io', 'Base URL of Branch’s API, for imports with a key.'),
   APPLE_ATTRIBUTION_KEYS: list(
-    "Apple's public keys for copies of postbacks, in addition to the built-in ones; a key with the same name replaces the built-in one. Each is name=key, with the key as base64 (DER). The name is the kid of AdAttributionKit, or skadnetwork.",
+    "Apple's public keys for verifying copies of postbacks, in addition to the built-in keys; a key of the same name replaces the built-in one. Format: name=key, with the key as base64 (DER). The name is the kid of AdAttributionKit, or skadnetwork.",
     appleKeyOf,
     'name=key, the key an elliptic-curve public key as base64 (DER)',
   ),
   GEOIP_DB: text(
     '',
-    "Database of places in MaxMind's format; if empty, the one in the package is used, which only has countries. With a database that has cities, such as GeoLite2 City, ingest also stores the region and the city of each record.",
+    "GeoIP database in MaxMind's format; if empty, the one in the package is used, which has only countries. With a database that has cities, such as GeoLite2 City, ingest also stores the region and the city of each record.",
   ),
 } as const satisfies Record<string, Setting<unknown>>;
 

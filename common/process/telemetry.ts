@@ -85,7 +85,7 @@ export function exposeGauge(registry: Registry, name: string, help: string, read
   });
 }
 
-/** True, or a few words about why not. Anything thrown counts as not ready. */
+/** True, or a short reason why not. Anything thrown counts as not ready. */
 export type ReadinessCheck = () => Promise<boolean | string> | boolean | string;
 
 export interface TelemetryServer {
@@ -105,7 +105,7 @@ export interface TelemetryOptions {
   readonly questions?: Questions;
 }
 
-/** Additional paths for other programs: true is answered 200, false 404, a failure 503. */
+/** Additional paths for other programs: true gives 200, false 404, an error 503. */
 export type Questions = Readonly<Record<string, (query: URLSearchParams) => Promise<boolean>>>;
 
 const checkTimeoutMs = 2_000;
@@ -143,7 +143,9 @@ function isOwnName(header: string, names: readonly string[]): boolean {
   return isIP(host.replace(/^\[(.*)\]$/, '$1')) !== 0 || names.includes(host);
 }
 
-/** GET /metrics (Prometheus text), /healthz (the process answers), /readyz (it can do its work: 200, else 503). */
+/**
+ * GET /metrics (Prometheus text), /healthz (the process responds), /readyz (200 if it can do its work, otherwise 503).
+ */
 export async function startTelemetry(options: TelemetryOptions): Promise<TelemetryServer> {
   const { questions = {} } = options;
   const names = ['localhost', options.host, ...(options.hostNames ?? [])].map((name) => name.toLowerCase());
@@ -173,7 +175,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
     } else if (question !== undefined) {
       question(new URLSearchParams(query)).then(
         (isSo) => answer(isSo ? 200 : 404, 'text/plain', isSo ? 'yes\n' : 'no\n'),
-        () => answer(503, 'text/plain', 'not known now\n'),
+        () => answer(503, 'text/plain', 'not known yet\n'),
       );
     } else {
       answer(404, 'text/plain', `${['/metrics', '/healthz', '/readyz', ...Object.keys(questions)].join(', ')}\n`);

@@ -12,13 +12,13 @@ test.each([
   ]);
 });
 
-test('a name with one of our prefixes that is close to no setting is named', () => {
+test('a name with a Signpost prefix is reported even if it is close to no setting', () => {
   expect(unknownSettings({ JOURNAL_FORMAT: 'x' })).toEqual([
     'JOURNAL_FORMAT is not a setting and has no effect. docs/settings.md lists all settings.',
   ]);
 });
 
-test('settings, and variables of the system and of other programs, are not named', () => {
+test('settings, and variables of the system and of other programs, are not reported', () => {
   const other = [
     'PATH',
     'HOME',

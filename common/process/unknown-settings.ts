@@ -1,12 +1,12 @@
 /**
- * Environment variables that look like settings but are not: a typing error would otherwise silently leave the default
- * in effect.
+ * Finds environment variables that look like misspelled settings, because a typo would otherwise silently leave the
+ * default in effect.
  */
 import { settings } from './settings.ts';
 
 /** Prefixes that only Signpost's settings have. */
 const prefixes = ['SIGNPOST_', 'RATE_LIMIT_', 'REDIRECTOR_', 'JOURNAL_', 'INGEST_', 'LINK_CACHE_', 'OAUTH_GOOGLE_'];
-/** Maximum typing errors within a name; shorter names are never compared, since too many others are close to them. */
+/** Maximum typos within a name; shorter names are never compared, because too many others are close to them. */
 const editsMax = 2;
 const comparedCharsMin = 7;
 

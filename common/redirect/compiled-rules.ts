@@ -20,7 +20,7 @@ import { preferredLanguage } from './visitor.ts';
 
 /** Where countries of addresses are known. */
 export interface Countries {
-  /** ISO 3166 alpha-2 code in capitals; empty if it is not known. */
+  /** ISO 3166 alpha-2 code in upper case; empty if unknown. */
   countryOf(ip: string): string;
 }
 

@@ -11,7 +11,7 @@ export type PasswordPageState = (typeof passwordPageStates)[number];
 
 const notes: Readonly<Record<PasswordPageState, string>> = {
   asked: 'Ask the sender if you do not have it.',
-  wrong: 'That is not the password. Try again.',
+  wrong: 'The password is wrong. Try again.',
   limited: 'Too many attempts. Try again in a minute.',
 };
 

@@ -91,7 +91,7 @@ test('a test that leaves a connection open fails', async () => {
   await leaky.close();
 });
 
-test('a vacuum by the server itself is not taken for a connection left open', { tags: ['slow'] }, async () => {
+test('a vacuum by the server itself does not count as an open connection', { tags: ['slow'] }, async () => {
   const own = await postgresForTest({ isMigrated: false });
   const postgres = new Postgres({ url: own.url, name: 'vacuumed' });
   await postgres.execute("ALTER SYSTEM SET autovacuum_naptime = '1s'");
@@ -112,7 +112,7 @@ test('a vacuum by the server itself is not taken for a connection left open', { 
   await own.stop();
 });
 
-test('of several servers the writable one is used, also after it failed and another was promoted', async () => {
+test('of several servers the writable one is used, even after it failed and another one was promoted', async () => {
   const [standby, primary] = await Promise.all([ownPostgresForTest(), ownPostgresForTest()]);
   try {
     await standby.kill('SIGTERM');

@@ -5,16 +5,16 @@ import type { Around } from '#common/tracing/trail.ts';
 import { Turns } from '#common/turns.ts';
 
 export interface PostgresOptions {
-  /** Or several separated by commas: the first one that accepts writes is used. */
+  /** One URL, or several separated by commas, of which the first that accepts writes is used. */
   readonly url: string;
   /** Shown in pg_stat_activity. */
   readonly name: string;
   readonly connectionsMax?: number;
   /** Maximum duration of a statement, enforced by the server. */
   readonly statementTimeoutMs?: number;
-  /** Maximum duration of opening a connection; 3 s if absent, since a request waits for it. */
+  /** Maximum duration of opening a connection; 3 s if absent, because a request waits for it. */
   readonly connectTimeoutMs?: number;
-  /** Follows each statement; absent: none is followed. */
+  /** Called for each statement, if present. */
   readonly around?: Around | undefined;
   /** Called for errors on idle connections, when the server has gone. */
   readonly onError?: (error: Error) => void;
@@ -23,7 +23,7 @@ export interface PostgresOptions {
 /** Requests that may wait for a connection; beyond it Postgres counts as unavailable. */
 const waitingMax = 1_000;
 const idleTimeoutMs = 30_000;
-/** For commands of an operator, who rather waits for a busy server than reads that it is unavailable. */
+/** For operator commands, which should wait for a busy server instead of reporting it as unavailable. */
 export const patientConnectMs = 30_000;
 
 /** Postgres is unavailable, restarting, overloaded or too slow. Retryable; an HTTP caller gets 500 and Retry-After. */
@@ -49,7 +49,7 @@ function codeOf(error: unknown): string {
 }
 
 /**
- * SQLSTATEs about the server's condition rather than our statement. Source: PostgreSQL documentation, appendix A: class
+ * SQLSTATEs about the server's condition, not about the statement. Source: PostgreSQL documentation, appendix A: class
  * 08 connection, 53 resources, 57 operator, 58 system, 40 rollback.
  */
 function isUnavailable(error: unknown): boolean {
@@ -109,7 +109,7 @@ function ensureWritable(client: pg.PoolClient, done: (error?: Error) => void): v
   );
 }
 
-/** The servers of a list, one of which accepts writes: the one that did last, else the next that does. */
+/** A list of servers, one of which accepts writes: the last known one, or the next one that does. */
 class Servers {
   readonly #pools: readonly pg.Pool[];
   #at = 0;
@@ -162,12 +162,12 @@ class Servers {
   }
 }
 
-/** Of several URLs, that of the server that accepts writes. @throws PostgresUnavailable if there is none. */
+/** The URL of the server that accepts writes. @throws PostgresUnavailable if there is none. */
 export async function writableUrl(text: string): Promise<string> {
   const urls = urlsIn(text);
   const [only] = urls;
   if (urls.length === 1 && only !== undefined) return only;
-  let failure: unknown = new Error('none of the servers accepts writes');
+  let failure: unknown = new Error('none of the Postgres servers accepts writes');
   for (const url of urls) {
     const db = new Postgres({ url, name: 'looking for the writable server', connectionsMax: 1 });
     try {
@@ -214,7 +214,7 @@ export class Postgres implements Queries {
         connectionString,
         ...(urls.length > 1 ? { verify: ensureWritable } : {}),
       });
-      // Without a listener, the end of an idle connection would end the process.
+      // Without a listener, a broken idle connection would crash the process.
       pool.on('error', (error) => options.onError?.(error));
       return pool;
     });
@@ -264,7 +264,7 @@ export class Postgres implements Queries {
     }
   }
 
-  /** Whether the server answers a query now. */
+  /** Whether the server responds to a query now. */
   async isReady(): Promise<boolean> {
     try {
       await this.query('SELECT 1');

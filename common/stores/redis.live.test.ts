@@ -67,7 +67,7 @@ test('while the server is down, commands fail immediately as unavailable, and wo
   await redis.close();
 });
 
-test('a server that cannot save and so rejects writes is unavailable until it can', async (context) => {
+test('a server that rejects writes because it cannot save counts as unavailable until it can', async (context) => {
   skipWithout(!findRedis().isStandIn, 'redis-server', context);
   const redis = new Redis({ url: server.url, name: 'test' });
   await redis.connect();
@@ -76,7 +76,7 @@ test('a server that cannot save and so rejects writes is unavailable until it ca
     await redis.commands.bgsave();
     await vi.waitFor(async () => expect(await redis.commands.info()).toContain('rdb_bgsave_in_progress:0'), 5_000);
   };
-  // A folder is where the file should be.
+  // There is a folder in place of the file.
   const obstacle = join(folder, 'dump.rdb');
   rmSync(obstacle, { recursive: true, force: true });
   mkdirSync(join(obstacle, 'inside'), { recursive: true });
@@ -114,11 +114,11 @@ test('a server that hangs counts as unavailable after the command timeout', asyn
   await redis.close();
 });
 
-test('a process that was paused for longer than the command timeout still accepts the answers that have arrived', async () => {
+test('a process that was paused for longer than the command timeout still accepts replies that have arrived', async () => {
   const redis = new Redis({ url: server.url, name: 'test', commandTimeoutMs: 100 });
   await redis.connect();
   const answers = Promise.all(Array.from({ length: 100 }, () => redis.commands.ping('here')));
-  // The commands leave at the end of this turn; then nothing runs while the answers arrive.
+  // The commands are sent at the end of this turn; then the process is blocked while the replies arrive.
   await new Promise<void>((done) => setImmediate(done));
   for (const until = performance.now() + 500; performance.now() < until; );
   expect(new Set(await answers)).toEqual(new Set(['here']));

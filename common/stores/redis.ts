@@ -9,9 +9,9 @@ export interface RedisOptions {
   readonly url: string;
   /** Shown in CLIENT LIST. */
   readonly name: string;
-  /** Longest a command may take before it counts as failed. */
+  /** Maximum duration of a command before it counts as failed. */
   readonly commandTimeoutMs?: number;
-  /** Called when the connection is lost or fails; it is retried until close. */
+  /** Called when the connection is lost or fails; reconnecting is retried until close. */
   readonly onError?: (error: Error) => void;
 }
 
@@ -34,15 +34,15 @@ class GatheringClient extends Client {
   #ticks = 0;
 
   /**
-   * Fails commands that stay unanswered for this long. Time only counts in steps between which this process reads its
-   * sockets: with a timer for each command, a process that was paused for a second would fail commands whose answers
-   * have arrived.
+   * Fails commands that stay unanswered for this long. Time counts only in steps between which this process reads its
+   * sockets: with a timer for each command, a process that was paused for a second would fail commands whose replies
+   * have already arrived.
    */
   failOverdue(patienceMs: number): void {
     const timer = setInterval(() => {
       this.#ticks++;
       for (let at = 0; at < this.commandQueue.length; at++) {
-        // The queue's type promises less about a command than `sendCommand` put into it.
+        // The type of the queue is less specific than what `sendCommand` adds to it.
         const command = this.commandQueue.peekAt(at)?.command as SentCommand | undefined;
         if (command?.sentAtTick === undefined || this.#ticks - command.sentAtTick <= patienceTicks) break;
         command.reject(new Error('Command timed out'));
@@ -100,7 +100,7 @@ export function isRedisUnavailable(error: unknown): boolean {
   return conditions.has(error.message.split(' ', 1)[0] ?? '');
 }
 
-/** Whether it has no room for what the command writes, and evicts nothing to make room. */
+/** Whether Redis is out of memory and evicts nothing to make room. */
 export function isRedisFull(error: unknown): boolean {
   return isReplyError(error) && error instanceof Error && /\bOOM\b/.test(error.message);
 }
@@ -111,8 +111,8 @@ export function isReplyError(error: unknown): boolean {
 }
 
 /**
- * Without it, a pulled cable is noticed after a quarter of an hour. Turns are counted, not time: a process that was
- * paused does not suspect its connections.
+ * Without it, an unplugged cable is noticed only after a quarter of an hour. Turns are counted instead of time, so that
+ * a paused process does not consider its connections dead.
  */
 function replaceWhenSilent(client: Client): void {
   let silentPings = 0;
@@ -170,7 +170,10 @@ export class Redis {
     }
   }
 
-  /** Commands that `work` sends go out in one write when it returns. For work at the end of a turn: it saves one of the event loop. */
+  /**
+   * Sends the commands of `work` in one write when it returns. Used at the end of a turn, where it saves a turn of the
+   * event loop.
+   */
   together(work: () => void): void {
     this.#client.sendTogether(work);
   }

@@ -12,15 +12,18 @@ export interface TenantScope {
   readonly appIds: readonly string[] | null;
 }
 
-/** Everything of these organizations. */
+/** Access to everything of these organizations. */
 export function allApps(organizationIds: readonly string[]): TenantScope {
   return { organizationIds, appIds: null };
 }
 
-/** Queries of one tenant (or of the several that one user belongs to). In each statement `$1` is the organization ids. */
+/**
+ * Queries for one tenant (or for the several to which one user belongs). In each statement `$1` is the organization
+ * ids.
+ */
 export interface TenantQueries {
   readonly scope: TenantScope;
-  /** Rows of the answer; `values` begin at `$2`. */
+  /** Rows of the result; `values` start at `$2`. */
   query<Row extends object>(sql: string, values?: readonly unknown[]): Promise<Row[]>;
   /** The organization that owns an app or a link, to distinguish 403 from 404; null if it does not exist. */
   ownerOf(kind: 'app' | 'link', id: string): Promise<string | null>;
@@ -31,10 +34,10 @@ const owners = {
   link: 'SELECT signpost_owner_of_link($1) AS owner',
 } as const;
 
-/** The SDK edge's own user is already restricted by row-level security; every other one becomes signpost_api. */
+/** The gateway's role is already restricted by row-level security; every other role switches to signpost_api. */
 const enter = `SELECT set_config('role', CASE session_user WHEN 'signpost_gateway' THEN 'signpost_gateway' ELSE 'signpost_api' END, true),
                       set_config('signpost.organization_ids', $1, true), set_config('signpost.app_ids', $2, true)`;
-/** Without a restriction the setting is empty; this is a restriction to no app, and no app's id. */
+/** An empty setting means no restriction; this value is not the id of any app and restricts to no app. */
 const NO_APP = '-';
 /** Organizations of one caller. */
 const ORGANIZATIONS_MAX = 1_000;
@@ -52,7 +55,7 @@ export class Tenancy {
     if (organizationIds.length > ORGANIZATIONS_MAX)
       throw new Error(`more than ${ORGANIZATIONS_MAX} organizations at once`);
     return this.#db.transaction(async (queries) => {
-      // The settings end with the transaction, so a pooled connection carries nothing to its next user.
+      // The settings end with the transaction, so that a pooled connection carries nothing over to its next user.
       const apps = appIds === null ? '' : appIds.join(',') || NO_APP;
       await queries.query(enter, [organizationIds.join(','), apps], 'enter_tenant');
       return work({

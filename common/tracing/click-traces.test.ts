@@ -1,4 +1,4 @@
-/** Which clicks are traced follows from their ids alone, so that every process decides alike. */
+/** Whether a click is traced depends only on its id, so that every process decides in the same way. */
 import { expect, test } from 'vitest';
 import { utmFrom } from '#common/campaign-fields.ts';
 import { newId } from '#common/ids.ts';
@@ -67,7 +67,7 @@ test('no more than the maximum is taken from frames, and nothing from records of
   expect(all.idsIn(Buffer.from('not a frame'.repeat(20)), 256)).toEqual([]);
 });
 
-test('the trace of a click follows from its id, and does not contain it', () => {
+test('the trace of a click is derived from its id, and does not contain it', () => {
   const [id = ''] = ids;
   const trace = traceOfClick(id);
   expect(traceOfClick(id)).toEqual(trace);

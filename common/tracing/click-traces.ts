@@ -1,13 +1,13 @@
 /**
- * Which clicks are traced, and the identity of their traces. Both follow from the click's id, which is in its record anyway: so every process on
- * the way makes its spans of the same trace, and the record carries nothing for it (ADR 71).
+ * Decides which clicks are traced, and derives their trace ids. Both depend only on the click's id, which is in its
+ * record anyway, so that every process adds spans to the same trace without extra data in the record (ADR 71).
  */
 import { createHash } from 'node:crypto';
 import { clickHead } from '#common/log/click-line.ts';
 import { frameHeaderBytes, readHeader } from '#common/log/frame.ts';
 
 const idChars = 30;
-/** The last characters of an id are random: these decide. */
+/** The last characters of an id are random, so they decide. */
 const decidingChars = 4;
 const decidingValues = 32 ** decidingChars;
 const lineFeed = 0x0a;
@@ -22,7 +22,7 @@ export interface ClickTrace {
   readonly spanId: string;
 }
 
-/** The id of a click can claim an install, so a collector gets only a hash of it. */
+/** With the id of a click, someone could claim an install, so a collector gets only a hash of it. */
 export function traceOfClick(clickId: string): ClickTrace {
   const hash = createHash('sha256').update(clickId).digest('hex');
   return { traceId: hash.slice(0, 32), spanId: hash.slice(32, 48) };
@@ -31,7 +31,7 @@ export function traceOfClick(clickId: string): ClickTrace {
 export class ClickSampling {
   readonly #below: number;
 
-  /** @param fraction of all clicks, 0 to 1. */
+  /** @param fraction the fraction of all clicks, 0 to 1. */
   constructor(fraction: number) {
     this.#below = Math.round(fraction * decidingValues);
   }

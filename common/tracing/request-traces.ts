@@ -5,9 +5,9 @@ import { Trail } from './trail.ts';
 
 /** How a request ended. */
 export interface EndedRequest {
-  /** A method and a route pattern, never client text. */
+  /** A method and a route pattern, never text from the client. */
   readonly route: string;
-  /** 0 when the client left before the answer. */
+  /** 0 if the client disconnected before the response. */
   readonly status: number;
   readonly requestId: string;
   readonly endMs: number;
@@ -53,7 +53,10 @@ export class RequestTraces {
     this.#tracing = tracing;
   }
 
-  /** @param traceparent of a trusted proxy, which then decides; empty for any other client. @returns undefined if not sampled. */
+  /**
+   * @param traceparent the header of a trusted proxy, which then decides; empty for any other client. @returns
+   * undefined if not sampled.
+   */
   follow(traceparent: string, startMs: number): FollowedRequest | undefined {
     const [, traceId, parentId, flags = '0'] = traceparentShape.exec(traceparent) ?? [];
     if (traceId !== undefined && parentId !== undefined) {

@@ -1,4 +1,4 @@
-/** A statement in a few words, such as `SELECT apps links`: never its text, which could contain a value. */
+/** A short summary of a statement, such as `SELECT apps links`; never its text, which could contain a value. */
 
 const verb = /^\s*([A-Za-z]+)/;
 /** A function, such as `unnest(`, is not a table. */

@@ -1,4 +1,4 @@
-/** Traces against a collector that answers, refuses, hangs or is absent. */
+/** Traces with a collector that accepts, rejects, hangs or is absent. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
@@ -20,7 +20,7 @@ afterEach(() => {
   server?.close();
 });
 
-/** @param status of its answers; 0: it never answers. */
+/** @param status the status of its responses; 0: it never responds. */
 async function collector(status: number): Promise<{ url: string; received: Received[] }> {
   const received: Received[] = [];
   server = createServer((request, response) => {

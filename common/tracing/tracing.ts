@@ -1,10 +1,10 @@
 /**
- * The spans of this process, sent to an OpenTelemetry collector (OTLP over HTTP), and the only file that uses its SDK. The SDK is
- * loaded when a collector is set, and not otherwise.
+ * The spans of this process, sent to an OpenTelemetry collector (OTLP over HTTP), and the only file that uses its SDK.
+ * The SDK is loaded only if a collector is configured.
  *
- * - Sampling is decided before anything is noted: a click by its id, a request by chance or by its parent.
- * - A span is added when it has ended, with its times, so nothing here is open while a request runs.
- * - At most `waitingMax` spans wait for the collector, including those being sent. Further ones are dropped and counted.
+ * - Sampling is decided before anything is recorded: for a click by its id, for a request randomly or by its parent.
+ * - A span is added when it has ended, with its times, so that nothing here is open while a request runs.
+ * - At most `waitingMax` spans wait for the collector, including those being sent. More are dropped and counted.
  */
 import { randomBytes } from 'node:crypto';
 import type { Attributes } from '@opentelemetry/api';
@@ -24,23 +24,23 @@ type Settings = Pick<
   'INSTANCE' | 'OTEL_EXPORTER_OTLP_ENDPOINT' | 'OTEL_EXPORTER_OTLP_HEADERS' | 'OTEL_TRACES_SAMPLER_ARG'
 >;
 
-/** Where a span belongs. */
+/** The trace and parent of a span. */
 export interface SpanPlace {
   readonly traceId: string;
   readonly spanId: string;
-  /** Absent: the root of its trace. */
+  /** Absent for the root of a trace. */
   readonly parentId?: string | undefined;
 }
 
 export interface SpanContent {
   readonly name: string;
   readonly kind: 'client' | 'consumer' | 'producer' | 'server';
-  /** Epoch ms, as is the end. */
+  /** Epoch milliseconds, like the end. */
   readonly startMs: number;
   readonly endMs: number;
-  /** Ids, counts and names of ours: never an address, a query string or a secret. */
+  /** Internal ids, counts and names; never an IP address, a query string or a secret. */
   readonly attributes?: Attributes;
-  /** A class of failures; empty or absent: it succeeded. */
+  /** The kind of failure; empty or absent if it succeeded. */
   readonly error?: string;
 }
 
@@ -48,7 +48,7 @@ const waitingMax = 2_048;
 const spansPerSendMax = 512;
 const sendIntervalMs = 1_000;
 const sendTimeoutMs = 10_000;
-/** A collector that does not answer delays the end of a process by this at most. */
+/** A collector that does not respond delays the exit of a process by at most this time. */
 const stopTimeoutMs = 2_000;
 
 export function newSpanId(): string {
@@ -72,7 +72,7 @@ export class Tracing {
     this.#log = log;
   }
 
-  /** @returns undefined if no collector is set; nothing is loaded then. */
+  /** @returns undefined if no collector is configured; then nothing is loaded. */
   static async open(role: string, settings: Settings, log: Log, metrics: Registry): Promise<Tracing | undefined> {
     if (settings.OTEL_EXPORTER_OTLP_ENDPOINT === '') return undefined;
     const tracing = new Tracing(settings.OTEL_TRACES_SAMPLER_ARG, log);
@@ -121,12 +121,13 @@ export class Tracing {
     this.counters[isSent ? 'sent' : 'failed'] += spans;
     if (isSent === !this.#isRefused) return;
     this.#isRefused = !isSent;
-    if (isSent) this.#log.info({}, 'the collector takes traces again');
-    else this.#log.warn({}, 'the collector takes no traces: see OTEL_EXPORTER_OTLP_ENDPOINT; they are dropped');
+    if (isSent) this.#log.info({}, 'traces can be sent to the collector again');
+    else
+      this.#log.warn({}, 'traces cannot be sent to the collector and are dropped: check OTEL_EXPORTER_OTLP_ENDPOINT');
   }
 }
 
-/** Sends what is left at the end. The first part of a process, so that it stops last. */
+/** Sends remaining spans at the end. The first part of a process, so that it stops last. */
 export function tracingPart(tracing: Tracing | undefined): Part {
   return { name: 'traces', stop: () => tracing?.stop() };
 }
@@ -136,7 +137,7 @@ interface Sdk {
   shutdown(): Promise<void>;
 }
 
-/** @param settled called once for each lot of spans, when it was sent or given up. */
+/** @param settled called once for each batch of spans, when it was sent or given up. */
 async function loadSdk(
   role: string,
   settings: Settings,
@@ -154,7 +155,7 @@ async function loadSdk(
     timeoutMillis: sendTimeoutMs,
     concurrencyLimit: 2,
   });
-  // Every span is given its ids, because those of a click follow from the click.
+  // Every span is given its ids, because those of a click are derived from the click.
   let next = { traceId: '', spanId: '' };
   const provider = new sdk.TracerProvider({
     resource: resourceFromAttributes({

@@ -1,4 +1,4 @@
-/** What one request did, with its times: noted while it runs, and made into spans once it is known to be sampled. */
+/** The steps of one request, with their times: recorded while it runs, and turned into spans if it is sampled. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 export interface Step {
@@ -11,10 +11,10 @@ export interface Step {
   readonly error: string;
 }
 
-/** Runs a statement. A store without one runs statements directly. */
+/** Wraps a statement. A store without a tracer runs statements directly. */
 export type Around = <T>(statement: string, work: () => Promise<T>) => Promise<T>;
 
-/** Further steps of a request are only counted. */
+/** Beyond this, steps of a request are only counted. */
 const stepsMax = 64;
 
 export class Trail {
@@ -23,12 +23,14 @@ export class Trail {
   omittedSteps = 0;
   readonly #startedAt = performance.now();
 
-  /** @param startMs the wall clock now; everything else is timed from it, so that a clock that jumps moves no span. */
+  /**
+   * @param startMs the wall clock now; all other times are relative to it, so that a jumping clock does not move spans.
+   */
   constructor(startMs: number) {
     this.startMs = startMs;
   }
 
-  /** Epoch ms, with microseconds behind the point. */
+  /** Epoch milliseconds with a fraction for microseconds. */
   now(): number {
     return this.startMs + performance.now() - this.#startedAt;
   }
@@ -39,7 +41,7 @@ export class Trail {
   }
 }
 
-/** Which request the current code works for, across awaits. */
+/** The request for which the current code runs, across awaits. */
 export class Trails {
   readonly #current = new AsyncLocalStorage<Trail>();
 
@@ -51,7 +53,7 @@ export class Trails {
     return this.#current.run(trail, work);
   }
 
-  /** Notes the statements of a store on the trail of the request that runs them. */
+  /** Records the statements of a store on the trail of the request that runs them. */
   around(system: Step['system']): Around {
     return async (statement, work) => {
       const trail = this.#current.getStore();

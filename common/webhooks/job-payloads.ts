@@ -1,4 +1,4 @@
-/** Payloads of work that the service does by itself or for a caller, as triggers write them (pg-migrations). */
+/** Payloads of imports, audits and the like, as triggers write them (pg-migrations). */
 import { Type } from 'typebox';
 import { nullable } from '#common/links/link-fields.ts';
 
@@ -16,12 +16,12 @@ export const importPayload = Type.Object(
     state: Type.Unsafe<string>({
       type: 'string',
       enum: ['imported', 'undone', 'failed'],
-      description: 'imported: its links exist; undone: they were taken back; failed: the file cannot be read.',
+      description: 'imported: its links were created; undone: they were removed; failed: the file could not be read.',
     }),
     problem: nullable(Type.String({ description: 'Why the file cannot be read.' })),
     rows: counts('new same conflict unsupported'),
     results: counts('created taken removed kept'),
-    created_by: Type.String({ description: 'A user or a server key.' }),
+    created_by: Type.String({ description: 'Id of a user or a server key.' }),
     created_at: time,
   },
   { title: 'WebhookImport' },
@@ -44,15 +44,19 @@ type AuditFaultName = (typeof auditFaults)[number];
 
 export const auditPayload = Type.Object(
   {
-    hour: Type.String({ format: 'date-time', description: 'The beginning of the hour that was audited.' }),
+    hour: Type.String({ format: 'date-time', description: 'Start of the hour that was audited.' }),
     fault: Type.Unsafe<AuditFaultName>({
       type: 'string',
       enum: [...auditFaults],
       description:
-        'lost: clicks are missing between others; duplicated: records are stored twice; rollup_difference: figures differ from what their records add up to.',
+        'lost: clicks are missing; duplicated: records are stored twice; rollup_difference: figures differ from the sum of their records.',
     }),
-    app_id: nullable(Type.String({ description: 'Whose figures are wrong; null for lost clicks, which name no app.' })),
-    count: nullable(Type.Integer({ description: 'Records or figures of that app; null for lost clicks.' })),
+    app_id: nullable(
+      Type.String({ description: 'The app whose figures are wrong; null for lost clicks, whose app is unknown.' }),
+    ),
+    count: nullable(
+      Type.Integer({ description: 'Number of affected records or figures of that app; null for lost clicks.' }),
+    ),
   },
   { title: 'WebhookAudit' },
 );

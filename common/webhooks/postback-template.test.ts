@@ -1,4 +1,4 @@
-/** Templates of postbacks: which are accepted, and what they become. */
+/** Postback templates: which ones are accepted, and how they are filled. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { asksForQuery, filled, postbackMacros, sampleUrl, templateFault } from './postback-template.ts';
@@ -25,7 +25,7 @@ test.each([
   expect(filled(template, event, 'gclid=a%2Fb%3D%26x&gclid=second')).toBe(url);
 });
 
-test('an install is named install and has its own id; what is not known is empty', () => {
+test('an install is named install and has its own id; unknown values are empty', () => {
   const install = { install_id: 'ins_1', click_id: '' };
   expect(filled('{event_name} {event_id} {click_id} {revenue}', install, '')).toBe('install ins_1  ');
   expect(filled('{revenue}', { revenue_amount: null }, '')).toBe('');
@@ -73,7 +73,7 @@ test.each(['.', '..', '...'])('a value of dots (%s) leads to no other path', (do
   expect(new URL(url).pathname).toBe('/v1//conversion');
 });
 
-test('only a template with a parameter of the click asks for it', () => {
+test('only a template with a parameter of the click requires the click’s query', () => {
   expect(asksForQuery('https://n.example/?a={query.gclid}')).toBe(true);
   expect(asksForQuery('https://n.example/?a={click_id}')).toBe(false);
 });

@@ -11,7 +11,7 @@ export const TEMPLATE_CHARACTERS_MAX = 2_048;
 const VALUE_CHARACTERS_MAX = 500;
 const MACROS_MAX = 30;
 
-/** Macros and the fields of a record that they take, in the order in which they are looked for. */
+/** Macros and the record fields that provide their values, in order of preference. */
 const fieldsOf = {
   click_id: ['click_id'],
   event_id: ['event_id', 'install_id'],
@@ -39,24 +39,27 @@ export function templateFault(template: string): string | null {
   return null;
 }
 
-/** A URL that stands for all that the template makes; its host is theirs too, as no macro is in it. Null if one is. */
+/**
+ * A URL that represents all URLs of the template; they share its host, because the host contains no macro. Null if it
+ * does.
+ */
 export function sampleUrl(template: string): string | null {
   const at = template.indexOf('{');
   const end = /^https?:\/\/[^/?#]*[/?]/i.exec(template)?.[0].length ?? 0;
   return at !== -1 && at < end ? null : at === -1 || end > 0 ? template.replaceAll(macro, 'x') : null;
 }
 
-/** Whether it needs the parameters of the click. */
+/** Whether the template needs the parameters of the click. */
 export function asksForQuery(template: string): boolean {
   return [...template.matchAll(macro)].some(([, parameter]) => parameter !== undefined);
 }
 
-/** @param record an install or event as webhooks report it. @param query of the click that led to it. */
+/** @param record an install or event as webhooks report it. @param query the query of the click that led to it. */
 export function filled(template: string, record: Readonly<Record<string, unknown>>, query: string): string {
   const parameters = new URLSearchParams(query);
   return template.replaceAll(macro, (_, parameter: string | undefined, name: string | undefined) => {
     const value = parameter === undefined ? fieldValue(record, name ?? '') : (parameters.get(parameter) ?? '');
-    // Dots alone would be a step up in the path, and are not encoded.
+    // A value of only dots is not encoded, and would be a step up in the path.
     if (/^\.+$/.test(value)) return '';
     // Half of a surrogate pair cannot be encoded.
     return encodeURIComponent(value.slice(0, VALUE_CHARACTERS_MAX).toWellFormed());

@@ -68,7 +68,7 @@ export const matchPayload = Type.Object(
     ...texts('match_id app_id'),
     time,
     ...texts('platform device_id install_id'),
-    outcome: Type.String({ description: 'Why no link was given, as in GET /matches.' }),
+    outcome: Type.String({ description: 'Why no link was matched, as in GET /matches.' }),
     confidence: Type.Number(),
     competing_links: Type.Integer(),
   },

@@ -1,4 +1,4 @@
-/** The catalogue of webhooks: what an endpoint may subscribe to, and what the payload of each is. */
+/** The catalogue of webhook events: what an endpoint can subscribe to, and the payload of each event. */
 import { type TSchema, Type } from 'typebox';
 import { linkExample, linkSchema } from '#common/links/link.ts';
 import type { NoMatchReason } from '#common/match/rules.ts';
@@ -15,7 +15,7 @@ import {
   matchPayload,
 } from './record-payloads.ts';
 
-/** Of every payload. A change that old receivers would not understand gets a higher one. */
+/** Version of all payloads. An incompatible change increases it. */
 export const PAYLOAD_VERSION = 1;
 
 export interface WebhookEvent {
@@ -28,16 +28,21 @@ export interface WebhookEvent {
 export const disabledReasons = ['requested', 'gone', 'failing', 'backlog'] as const;
 export type DisabledReason = (typeof disabledReasons)[number];
 
-/** Why an attempt got no answer. */
+/** Why an attempt got no response. */
 const webhookFailures = [...outboundFailures, 'secret_unreadable'] as const;
 export type WebhookFailure = (typeof webhookFailures)[number];
-/** How an attempt ended; `http_error`: with an answer other than 2xx; `payload_gone`: its clicks are not stored any more. */
+/**
+ * The outcome of an attempt. `http_error`: a response other than 2xx; `payload_gone`: its clicks are no longer stored.
+ */
 export const attemptOutcomes = ['delivered', 'http_error', 'payload_gone', ...webhookFailures] as const;
 
-/** Of a `click.batch`: more are several messages. */
+/** Maximum clicks of a `click.batch`; more are split into several messages. */
 export const CLICKS_MAX = 500;
 
-/** Outcomes of a match that are reported as refused: a click or link was named, or clicks were compared, and none was given. */
+/**
+ * Outcomes of a match that are reported as match.refused: a click or link was named, or clicks were compared, but none
+ * was matched.
+ */
 export const refusedOutcomes = [
   ...(['low_confidence', 'ambiguous', 'click_unknown', 'click_pending', 'click_claimed', 'click_expired'] as const),
   'link_unknown',
@@ -50,12 +55,12 @@ export const webhookEvents = {
   'link.updated': { about: 'A link was changed. The payload has its new values.', ...link },
   'link.deleted': { about: 'A link was deleted. The payload has its last values.', ...link },
   'click.batch': {
-    about: 'Up to 500 clicks were recorded, bots included. A busy app gets several in a second.',
+    about: 'Up to 500 clicks were recorded, including bots. A busy app gets several of these per second.',
     data: clicksPayload,
     example: clicksExample,
   },
   'install.recorded': {
-    about: 'An app was installed. Openings of an installed app are no installs.',
+    about: 'An app was installed. Opening an installed app does not count.',
     data: installPayload,
     example: installExample,
   },
@@ -75,24 +80,23 @@ export const webhookEvents = {
     example: eventExample,
   },
   'match.refused': {
-    about:
-      'An app asked which link it was installed from, and there were clicks, but none that is certain or likely enough.',
+    about: 'An app asked which link it was installed from, and no click was certain or likely enough.',
     data: matchPayload,
     example: matchExample,
   },
   'import.finished': {
-    about: 'An import of links ended: its links exist, were taken back, or its file cannot be read.',
+    about: 'An import ended: its links were created, it was undone, or its file could not be read.',
     data: importPayload,
     example: importPayloadExample,
   },
   'audit.failed': {
     about:
-      'The hourly audit found that figures do not match their records. Sent when a failure begins, and not again while the following hours have it too.',
+      'The hourly audit found that statistics do not match their records. Sent when a failure starts, and not repeated while the following hours fail in the same way.',
     data: auditPayload,
     example: auditPayloadExample,
   },
   'endpoint.disabled': {
-    about: 'Another webhook endpoint of the organization was disabled, because its deliveries failed.',
+    about: 'Another webhook endpoint of the organization was disabled because its deliveries failed.',
     data: Type.Object({
       id: Type.String({ description: 'The endpoint that was disabled.' }),
       url: Type.String(),

@@ -1,4 +1,7 @@
-/** The secret of a webhook endpoint, as the Standard Webhooks specification writes it. Stored encrypted with SECRET_KEY. */
+/**
+ * The secret of a webhook endpoint, in the format of the Standard Webhooks specification. Stored encrypted with
+ * SECRET_KEY.
+ */
 import { randomBytes } from 'node:crypto';
 
 const SECRET_BYTES = 32;
@@ -13,7 +16,7 @@ export function keyOfSecret(secret: string): Buffer {
   return Buffer.from(secret.slice(prefix.length), 'base64');
 }
 
-/** What is authenticated with the encrypted secret, so that one that is moved to another endpoint does not decrypt. */
+/** Context authenticated with the encrypted secret, so that a secret moved to another endpoint does not decrypt. */
 export function webhookSecretContext(endpointId: string): string {
   return `webhook secret of ${endpointId}`;
 }

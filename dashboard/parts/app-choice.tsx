@@ -2,7 +2,7 @@ import { useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { Choice } from './fields.tsx';
 
-/** Chooses one app, or all: the empty value. */
+/** Selects one app, or all apps (the empty value). */
 export function AppChoice({
   value,
   onChange,

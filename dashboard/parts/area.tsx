@@ -8,7 +8,7 @@ interface AreaProps {
   readonly hint?: string;
   readonly fault?: string | undefined;
   readonly placeholder?: string;
-  /** In letters of the same width. */
+  /** In a monospaced font. */
   readonly isCode?: boolean;
   readonly rows?: number;
   readonly hasFocus?: boolean;

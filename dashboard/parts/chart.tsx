@@ -1,4 +1,4 @@
-/** A line over time, drawn as SVG: no library, and it can be read as a table. */
+/** A line chart over time, drawn as SVG without a library; it can also be shown as a table. */
 import { type PointerEvent, useId, useMemo, useState } from 'react';
 import { t } from '#dashboard/texts/text.ts';
 
@@ -9,12 +9,12 @@ export interface Point {
 
 interface ChartProps {
   readonly points: readonly Point[];
-  /** The same number of buckets, of the period before. */
+  /** The same number of buckets of the previous period. */
   readonly before?: readonly Point[] | null;
   readonly title: string;
   readonly format: (value: number) => string;
   readonly axis: (value: number) => string;
-  /** The last bucket is not over yet. */
+  /** The last bucket is incomplete. */
   readonly isPartial?: boolean;
 }
 

@@ -7,7 +7,7 @@ interface ChecksProps<Value extends string> {
   readonly onChange: (chosen: readonly Value[]) => void;
   /** Shows the values too. */
   readonly hasCodes?: boolean;
-  /** Next to each other, for short texts. */
+  /** Side by side, for short texts. */
   readonly isRow?: boolean;
   readonly fault?: string | undefined;
 }

@@ -1,14 +1,14 @@
-/** Loads a list page by page and saves it as a file, with the number of rows while it works. */
+/** Loads a list page by page and saves it as a file, showing the number of rows in the meantime. */
 import { useState } from 'react';
 import { type Column, csvOf, download } from '#dashboard/csv.ts';
 import { whole } from '#dashboard/format.ts';
-import { patiently } from '#dashboard/patience.ts';
+import { withRetries } from '#dashboard/retries.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { failureText, toast } from './feedback.tsx';
 import { Icon } from './icons.tsx';
 
 interface CsvButtonProps<Row> {
-  /** Of the file, without its extension. */
+  /** File name without its extension. */
   readonly name: string;
   readonly label: string;
   readonly columns: readonly Column<Row>[];
@@ -28,7 +28,7 @@ export function CsvButton<Row>({ name, label, columns, rowsMax, load }: CsvButto
     setCount(0);
     try {
       for (let hasMore = true; hasMore && rows.length < rowsMax; ) {
-        const page = await patiently(() => load(pageSize, rows.length));
+        const page = await withRetries(() => load(pageSize, rows.length));
         rows.push(...page.rows);
         hasMore = page.hasMore && page.rows.length > 0;
         setCount(rows.length);

@@ -1,4 +1,4 @@
-/** Drawers and confirmations, on the browser's own dialog: it keeps the focus inside and returns it. */
+/** Drawers and confirmations, based on the browser's dialog element, which traps and restores the focus. */
 import { type ReactNode, useEffect, useRef } from 'react';
 import { t } from '#dashboard/texts/text.ts';
 import { Icon } from './icons.tsx';
@@ -14,7 +14,7 @@ export function Dialog({ title, onClose, children, isDrawer = false }: DialogPro
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     dialog.current?.showModal();
-    // Opening moves the focus to the first control, which is the one that closes.
+    // Opening moves the focus to the first control, which is the close button.
     dialog.current?.querySelector<HTMLElement>('[data-focus]')?.focus();
   }, []);
   return (
@@ -42,7 +42,7 @@ interface ConfirmProps {
   readonly text: string;
   readonly action: string;
   readonly isBusy: boolean;
-  /** It creates something, and takes nothing away. */
+  /** For actions that create something and delete nothing. */
   readonly isHarmless?: boolean;
   readonly onConfirm: () => void;
   readonly onClose: () => void;

@@ -1,4 +1,4 @@
-/** What a screen shows instead of, or about, its content: loading, failures, emptiness, short confirmations. */
+/** Loading, error and empty states, and short confirmations. */
 import { type ReactNode, useEffect, useState } from 'react';
 import { ApiFailure } from '#dashboard/api.ts';
 import { t } from '#dashboard/texts/text.ts';
@@ -8,7 +8,7 @@ export function Loading({ lines = 4 }: { readonly lines?: number }) {
   return (
     <div className="inside stack" role="status" aria-label={t('loading')}>
       {Array.from({ length: lines }, (_, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the lines have nothing that tells them apart, and never move
+        // biome-ignore lint/suspicious/noArrayIndexKey: the lines have no identity and never move
         <span className="loading" key={at}>
           …
         </span>
@@ -17,7 +17,7 @@ export function Loading({ lines = 4 }: { readonly lines?: number }) {
   );
 }
 
-/** What happened, what to do, and the id to quote. */
+/** What happened, what to do, and the request id to quote. */
 export function Failure({ error, retry }: { readonly error: unknown; readonly retry?: () => void }) {
   const failure = error instanceof ApiFailure ? error : null;
   return (
@@ -78,7 +78,7 @@ export function Toasts() {
 interface CopyButtonProps {
   readonly text: string;
   readonly label: string;
-  /** Where there is little room: the label is its accessible name. */
+  /** For small spaces: the label is the accessible name. */
   readonly isIcon?: boolean;
 }
 

@@ -1,7 +1,7 @@
 /** Form fields with a label, a hint, and the API's message about the value. */
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
 
-/** After a refused attempt, the focus is in the first field that has a message: it may be out of sight. */
+/** After a rejected attempt, focuses the first field with a message, which may be out of view. */
 export function useFaultFocus(error: unknown) {
   const form = useRef<HTMLFormElement>(null);
   useEffect(() => {
@@ -16,7 +16,7 @@ interface FieldProps {
   readonly onChange: (value: string) => void;
   readonly hint?: string;
   readonly fault?: string | undefined;
-  /** About the value as it is being typed. */
+  /** Feedback on the value while it is being typed. */
   readonly status?: { readonly text: string; readonly tone: 'good' | 'bad' | '' } | undefined;
   readonly type?: string;
   readonly placeholder?: string;
@@ -86,7 +86,7 @@ export function Field(props: FieldProps) {
   );
 }
 
-/** The message is about the value that was sent: it disappears once that value is changed. */
+/** The message concerns the sent value, so it disappears when that value is changed. */
 function useFault(fault: string | undefined, value: string): string | undefined {
   const [refused, setRefused] = useState({ fault, value });
   if (refused.fault !== fault) setRefused({ fault, value });
@@ -121,7 +121,7 @@ export function Choice<Value extends string>({ label, value, options, onChange, 
 
 interface MoreProps {
   readonly title: string;
-  /** Opens it: a message in it must be seen. */
+  /** Opens the section, so that a message in it is visible. */
   readonly hasFault?: boolean;
   readonly children: ReactNode;
 }

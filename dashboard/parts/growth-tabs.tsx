@@ -7,7 +7,7 @@ const places: readonly (readonly [path: string, text: TextKey])[] = [
   ['/retention/revenue', 'ltv.title'],
 ];
 
-/** What becomes of installs over time. Period and filters go along. */
+/** Tabs of the screens about installs over time. Period and filters are kept. */
 export function GrowthTabs() {
   const [path] = useLocation();
   const search = useSearch();

@@ -1,4 +1,4 @@
-/** A page of the integrations: what it is for, a list, and a form in a drawer for those who may write. */
+/** An integration page: a description, a list, and a form in a drawer for users who may write. */
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ComponentProps, ReactNode } from 'react';
 import { useAddress } from '#dashboard/address.ts';
@@ -11,7 +11,7 @@ import { Pager } from './pager.tsx';
 
 const pageSize = 50;
 
-/** Which part of the list the address shows. */
+/** The page of the list according to the URL. */
 export function useListPart(): { readonly limit: number; readonly offset: number } {
   const { get } = useAddress();
   return { limit: pageSize, offset: Math.max(0, Number(get('offset')) || 0) };

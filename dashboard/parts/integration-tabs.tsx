@@ -8,7 +8,7 @@ const places: readonly (readonly [path: string, text: TextKey])[] = [
   ['/integrations/costs', 'costs.title'],
 ];
 
-/** What goes out of the installation, and what comes into it. */
+/** Tabs of the integrations. */
 export function IntegrationTabs() {
   const [path] = useLocation();
   return (

@@ -7,7 +7,7 @@ const places: readonly (readonly [path: string, text: TextKey])[] = [
   ['/links/utm-templates', 'utm.title'],
 ];
 
-/** The links, the codes that should perhaps be some, and what fills new ones. */
+/** Tabs for links, unknown codes and UTM templates. */
 export function LinkTabs() {
   const [path] = useLocation();
   return (

@@ -1,10 +1,10 @@
-/** The lists of several screens as files, with the filters of the screen. */
+/** CSV exports of several lists, with the filters of the screen. */
 import { type Answer, call, type Query } from '#dashboard/api.ts';
 import type { Column } from '#dashboard/csv.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { CsvButton } from './csv-button.tsx';
 
-/** Rows of one file: 100 requests at most. */
+/** Maximum rows of one file: at most 100 requests. */
 const rowsMax = 10_000;
 
 type Row<Name extends 'GET /links' | 'GET /apps' | 'GET /members' | 'GET /matches'> = Answer<Name>['data'][number];

@@ -1,4 +1,4 @@
-/** Email, password and, once the API wants one, a code. */
+/** Email, password and, if the API requires it, a code. */
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, call } from '#dashboard/api.ts';
@@ -8,12 +8,12 @@ import { failureText } from './feedback.tsx';
 import { Field } from './fields.tsx';
 
 interface LoginFormProps {
-  /** The only account that may log in here. */
+  /** The only account that can log in here. */
   readonly account?: string;
   readonly action: string;
   /** Shown until a login fails. */
   readonly notice?: string | undefined;
-  /** Called once the browser has its session. */
+  /** Called when the browser has a session. */
   readonly onLogin: () => Promise<void>;
 }
 

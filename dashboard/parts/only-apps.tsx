@@ -8,7 +8,7 @@ interface OnlyAppsProps {
   readonly onChange: (chosen: readonly string[]) => void;
 }
 
-/** The apps to which something is limited. An organization with one app has nothing to choose. */
+/** Selects the apps to which something is limited. Hidden in an organization with only one app. */
 export function OnlyApps({ organization, chosen, onChange }: OnlyAppsProps) {
   const apps = (useApps().data?.data ?? []).filter(({ organization_id }) => organization_id === organization);
   if (apps.length < 2 && chosen.length === 0) return null;

@@ -1,4 +1,4 @@
-/** Limits this browser to one of the user's organizations. Nothing for someone who has only one. */
+/** Limits this browser to one of the user's organizations. Hidden if the user has only one. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { call } from '#dashboard/api.ts';
 import { useMe } from '#dashboard/me.ts';

@@ -7,7 +7,7 @@ const places: readonly (readonly [path: string, text: TextKey])[] = [
   ['/members/audit', 'audit.title'],
 ];
 
-/** The screens about who may do what. */
+/** Tabs of the screens about people and permissions. */
 export function PeopleTabs() {
   const [path] = useLocation();
   return (

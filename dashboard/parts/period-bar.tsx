@@ -21,7 +21,7 @@ interface Range {
   readonly end: string;
 }
 
-/** @param range what the API answered for; null while it is loading. */
+/** @param range the range of the API's response; null while loading. */
 export function PeriodBar({ range, zone }: { readonly range: Range | null; readonly zone: string }) {
   const { get, set } = useAddress();
   const isRange = get('start') !== null && get('end') !== null;

@@ -1,4 +1,4 @@
-/** Values that are found by typing a part of their name, and shown as chips that can be removed. */
+/** An input that finds values by part of their name and shows selected values as removable chips. */
 import { useId, useState } from 'react';
 import { t } from '#dashboard/texts/text.ts';
 import { Icon } from './icons.tsx';
@@ -11,7 +11,7 @@ interface PicksProps {
   readonly fault?: string | undefined;
   readonly hint?: string;
   readonly placeholder?: string;
-  /** Values that are no option are taken too. */
+  /** Accepts values that are not options. */
   readonly isFree?: boolean;
 }
 
@@ -25,7 +25,7 @@ export function Picks({ label, chosen, options, onChange, fault, hint, placehold
     return found?.[0] ?? (isFree ? typed.trim() : undefined);
   };
   const add = (typed: string) => {
-    // Names that are free, as those of campaigns, may have commas.
+    // Free-form names, such as campaigns, may contain commas.
     const isOne = options.length === 0 || options.some(([, name]) => name === typed.trim());
     const parts = isOne ? [typed] : typed.split(',');
     const values = parts.filter((part) => part.trim() !== '').map(optionOf);
@@ -69,7 +69,7 @@ export function Picks({ label, chosen, options, onChange, fault, hint, placehold
         aria-invalid={shownFault ? true : undefined}
         aria-describedby={about || undefined}
         onChange={(event) => {
-          // An option that was chosen from the list, and not typed, is complete.
+          // An option that was selected from the list, not typed, is complete.
           const { inputType } = event.nativeEvent as InputEvent;
           setText(event.currentTarget.value);
           setUnknown(false);

@@ -1,4 +1,4 @@
-/** A ranked list: each row is as long as its share of the largest, and filters on a click. */
+/** A ranked list: the bar of each row is relative to the largest, and a click filters. */
 import type { ReactNode } from 'react';
 
 export interface Rank {

@@ -1,13 +1,13 @@
-/** Screens are loaded when they are first opened; what fails in one does not take the navigation with it. */
+/** Screens are loaded when they are first opened; an error in one does not break the navigation. */
 import { Component, type ComponentType, lazy, type ReactNode } from 'react';
 import { loadLaterTexts, t } from '#dashboard/texts/text.ts';
 import { Failure } from './feedback.tsx';
 
 const key = 'signpost-reloaded';
-/** Within this time after a reload, a chunk that is still missing is a failure and no upgrade. */
+/** If a chunk is still missing this soon after a reload, it is an error, not an upgrade. */
 const upgradeMs = 60_000;
 
-/** A chunk that is missing belongs to an older release: the page loads itself again, once. */
+/** A missing chunk belongs to an older release, so the page reloads itself once. */
 export function screen<Props extends object>(load: () => Promise<{ default: ComponentType<Props> }>) {
   return lazy(async () => {
     try {

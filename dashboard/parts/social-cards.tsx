@@ -1,6 +1,6 @@
 /**
- * How other services show a link that someone shares. The image itself is not loaded: the dashboard connects to no
- * other server than its own.
+ * Previews how other services show a shared link. The image is not loaded, because the dashboard connects only to its
+ * own server.
  */
 import { useState } from 'react';
 import { withScheme } from '#dashboard/link-draft.ts';
@@ -46,7 +46,7 @@ export function SocialCards(props: SocialCardsProps) {
   );
 }
 
-/** Without a title of its own the page that services read has the host's name. */
+/** Without a custom title, the page that services read has the host name as its title. */
 function Card({ service, title, text, image, host }: SocialCardsProps & { readonly service: Service }) {
   const shownTitle = title.trim() || host;
   const hasImage = image.trim() !== '';

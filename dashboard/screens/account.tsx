@@ -1,4 +1,4 @@
-/** The user's own account: logins that are open, and the second factor. */
+/** The user's own account: active logins and the second factor. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Suspense } from 'react';
 import { useView } from '#dashboard/address.ts';
@@ -12,7 +12,7 @@ import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
 import { chooseLanguage, language, languages, t } from '#dashboard/texts/text.ts';
 import { Password } from './password.tsx';
 
-/** It draws a QR code, which few visits need. */
+/** Loaded on demand, because it contains the QR code generator, which few visits need. */
 const SecondFactor = screen(async () => ({ default: (await import('./second-factor.tsx')).SecondFactor }));
 
 const sessionsMax = 100;

@@ -1,4 +1,4 @@
-/** Copies of Apple's postbacks: how often each source and value came, and the newest with their state. */
+/** Copies of Apple's postbacks: counts by source and value, and the newest ones with their status. */
 import { useQuery } from '@tanstack/react-query';
 import { useAddress } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
@@ -21,7 +21,7 @@ const conversionOf = ({ conversion_value, coarse_conversion_value }: Count | Cop
 const stateTag = ({ unverified_reason: why }: Copy) =>
   why === null ? 'tag good' : why === 'development' ? 'tag' : 'tag bad';
 
-/** Nothing if no app is in the App Store. */
+/** Hidden if no app is in the App Store. */
 export function AdPostbacks() {
   const { get, set } = useAddress();
   const inStore = useApps().data?.data.filter(({ ios }) => ios?.app_store_id) ?? [];

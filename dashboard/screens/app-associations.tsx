@@ -1,4 +1,7 @@
-/** The files by which iOS and Android open links in the app: which of them are served, what is missing, and what phones get. */
+/**
+ * The files that let iOS and Android open links in the app: which of them are served, what is missing, and what phones
+ * get.
+ */
 import { useMutation } from '@tanstack/react-query';
 import { type Answer, call } from '#dashboard/api.ts';
 import { Failure } from '#dashboard/parts/feedback.tsx';
@@ -38,7 +41,7 @@ export function AppAssociations({ app }: { readonly app: App }) {
   );
 }
 
-/** What the settings say, without asking anyone. */
+/** The state according to the settings, without requests. */
 function Expected({ app }: { readonly app: App }) {
   const isServed = app.host_verification.status === 'verified';
   const ios = app.ios?.team_id ? '' : t(app.ios ? 'files.no_team' : 'files.no_ios');
@@ -98,7 +101,7 @@ function Result({ files }: { readonly files: readonly CheckedFile[] }) {
   );
 }
 
-/** What was answered, in the words of HTTP. */
+/** The HTTP response. */
 function Details({ checked }: { readonly checked: CheckedFile }) {
   const { status, content_type, location, headers, outcome } = checked;
   if (status === null || outcome === 'good') return null;

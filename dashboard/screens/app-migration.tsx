@@ -1,4 +1,4 @@
-/** Moving an app here by its visits: the switch, how far it is, and which codes could not be learned. */
+/** Learning links from an old service: the switch, the progress, and codes that could not be learned. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, ApiFailure, call } from '#dashboard/api.ts';

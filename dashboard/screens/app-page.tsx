@@ -1,4 +1,4 @@
-/** One app: its key, its host, its platforms, and how it matches. */
+/** One app: its key, host, platforms and matching settings. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link as PageLink } from 'wouter';
@@ -105,7 +105,7 @@ function Key({ app, canWrite }: { readonly app: App; readonly canWrite: boolean 
   );
 }
 
-/** What would be lost: what apps with this key have reported in the last day. */
+/** Shows what a rotation would break: what apps with this key have reported in the last day. */
 function useKeyUsage(appId: string, isEnabled: boolean): string {
   const found = useQuery({
     queryKey: ['key-usage', appId],

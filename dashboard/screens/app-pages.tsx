@@ -1,4 +1,4 @@
-/** The HTML that browsers get in place of Signpost's own answers. */
+/** Custom HTML pages that browsers get instead of Signpost's own. */
 import type { ComponentProps } from 'react';
 import { Area } from '#dashboard/parts/area.tsx';
 import { t } from '#dashboard/texts/text.ts';

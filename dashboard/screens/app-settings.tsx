@@ -1,4 +1,4 @@
-/** What an owner or member may change of an app. */
+/** The settings of an app that owners and members can change. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, call } from '#dashboard/api.ts';
@@ -45,7 +45,7 @@ function changesOf(draft: Draft) {
         : {
             bundle_id: draft.bundle.trim(),
             team_id: orNull(draft.team),
-            // As the address of the store has it: id123456789.
+            // As in the URL of the store: id123456789.
             app_store_id: orNull(draft.store.trim().replace(/^id(?=\d)/, '')),
             uri_scheme: orNull(draft.iosScheme),
           },

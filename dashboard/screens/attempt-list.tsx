@@ -1,4 +1,4 @@
-/** Attempts to deliver messages of a webhook or a postback, with the answers. */
+/** Attempts to deliver messages of a webhook or a postback, with the responses. */
 import { useQuery } from '@tanstack/react-query';
 import { useAddress, useView } from '#dashboard/address.ts';
 import type { Answer } from '#dashboard/api.ts';
@@ -15,7 +15,7 @@ type Attempts = Answer<'GET /webhooks/{webhook_id}/attempts'>;
 type Attempt = Attempts['data'][number];
 
 const pageSize = 25;
-/** What the API lists at most. */
+/** The API lists at most this many. */
 const csvRowsMax = 10_000;
 /** A test message is delivered within seconds. */
 export const deliveriesRefreshMs = 5_000;
@@ -40,7 +40,7 @@ interface AttemptListProps {
   readonly onReplay: ((messageId: string) => void) | null;
 }
 
-/** The page of a list that the address names. */
+/** The page of a list according to the URL. */
 export function useOffset() {
   const { get, set } = useAddress();
   const offset = Math.max(0, Number(get('offset')) || 0);

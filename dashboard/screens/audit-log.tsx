@@ -1,4 +1,4 @@
-/** Who changed what, and when: for owners. Values are not in it, only the names of the fields. */
+/** The audit log, for owners: who changed what, and when. It contains names of fields, not values. */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';
@@ -22,7 +22,7 @@ const csvRowsMax = 10_000;
 const dayMs = 86_400_000;
 const periods = ['', '1', '7', '30', '90'] as const;
 
-/** Operations of the API by what they change. */
+/** Operations of the API, grouped by what they change. */
 const kinds: Readonly<Record<string, readonly string[]>> = {
   people: [
     ...['updateMember', 'removeMember', 'createInvitation', 'deleteInvitation', 'acceptInvitation'],
@@ -43,14 +43,14 @@ const kinds: Readonly<Record<string, readonly string[]>> = {
   figures: ['createCosts', 'createView', 'updateView', 'deleteView'],
 };
 
-/** The filters of the address, as the API takes them. */
+/** The filters of the URL, as API parameters. */
 function useFilters(): { readonly query: Query<'GET /audit-log'>; readonly days: (typeof periods)[number] } {
   const { get } = useAddress();
   const [person, kind, given] = [get('person'), get('kind'), get('days')];
   const days = periods.find((one) => one === given) ?? '';
   return useMemo(() => {
     const actions = kinds[kind ?? ''];
-    // To the minute, so that it is the same question while the page is open.
+    // Rounded to the minute, so that the query stays the same while the page is open.
     const start = days === '' ? null : new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(days) * dayMs);
     return {
       days,
@@ -138,7 +138,7 @@ const csvColumns: readonly Column<Entry>[] = [
   ['request_id', ({ request_id }) => request_id],
 ];
 
-/** The members, and others who are on the page: server keys, and people who have left. */
+/** The members, and other actors on the page: server keys, and people who have left. */
 function PersonChoice({ rows }: { readonly rows: readonly Entry[] }) {
   const { get, set } = useAddress();
   const query = { limit: 100 };

@@ -1,4 +1,4 @@
-/** What can be done with the chosen links, and how far it is. */
+/** Actions for the selected links, and their progress. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '#dashboard/api.ts';
@@ -19,7 +19,7 @@ import { type TextKey, t } from '#dashboard/texts/text.ts';
 
 interface BulkBarProps {
   readonly ids: readonly string[];
-  /** Links that match the filters of the list, in all. */
+  /** Total number of links that match the filters. */
   readonly total: number;
   readonly filter: LinkFilter;
   readonly areArchived: boolean;
@@ -35,7 +35,7 @@ const tagsShown = 12;
 
 export function BulkBar({ ids, total, filter, areArchived, onChoose }: BulkBarProps) {
   const client = useQueryClient();
-  /** The filter of which all links are chosen: another one is another choice. */
+  /** The filter whose links are all selected; another filter is another selection. */
   const [allOf, setAllOf] = useState('');
   const list = JSON.stringify(filter);
   const [asks, setAsks] = useState<'' | 'archive' | 'delete' | 'add_tags' | 'remove_tags'>('');
@@ -54,7 +54,7 @@ export function BulkBar({ ids, total, filter, areArchived, onChoose }: BulkBarPr
     setWork(null);
     setResult(found);
     setAllOf('');
-    // Those that could not be changed stay chosen, so that they can be tried again.
+    // Links that could not be changed stay selected, so that the change can be retried.
     onChoose([...found.refused.keys(), ...found.left]);
   };
   if (work) return <Progress work={work} isOneStep={takesAll} />;

@@ -1,4 +1,4 @@
-/** What campaigns cost by day, next to which their revenue is shown. */
+/** Costs of campaigns by day, to compare with their revenue. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, ApiFailure, call } from '#dashboard/api.ts';

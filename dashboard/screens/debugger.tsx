@@ -1,4 +1,4 @@
-/** What happened to the installs: every match request with its outcome, newest first. */
+/** The debugger: every match request with its outcome, newest first. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link as PageLink } from 'wouter';
 import { useAddress, useView } from '#dashboard/address.ts';
@@ -111,7 +111,7 @@ export function Debugger() {
   );
 }
 
-/** The id of the link with this short code or address: people know those, and not the id. */
+/** The id of the link with this short code or URL, because people rarely know the id. */
 async function linkOf(text: string): Promise<string | undefined> {
   const code = text.slice(text.lastIndexOf('/') + 1);
   if (!/^[\w-]{3,64}$/.test(code) || text.startsWith('lnk_')) return undefined;

@@ -1,4 +1,7 @@
-/** From an empty installation to the first install: each step says what is missing, and the next one waits for it. */
+/**
+ * The setup guide from an empty installation to the first install: each step says what is missing, and the next one
+ * waits for it.
+ */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { Link as PageLink } from 'wouter';
@@ -15,7 +18,7 @@ import { Snippet } from './snippet.tsx';
 
 const lookMs = 1_500;
 
-/** The app that the guide began with: it goes on after the page was left or loaded again. */
+/** The app that the guide started with, so that it continues after the page was left or reloaded. */
 const storageKey = 'signpost-first-app';
 
 export function useGuide() {
@@ -115,7 +118,7 @@ interface StepProps {
   readonly at: number;
   readonly now: number;
   readonly title: string;
-  /** What is said once the step is done. */
+  /** Text for the completed step. */
   readonly seen?: string;
   readonly children: ReactNode;
 }

@@ -1,4 +1,4 @@
-/** How many clicks or installs reach each of several steps. */
+/** The funnel: how many clicks or installs reach each of several steps. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';
@@ -72,7 +72,7 @@ export function Funnel() {
   );
 }
 
-/** Sent with Enter or when the field is left: each change would be a query of the records. */
+/** Sent with Enter or when the field loses focus, because each change would cost an expensive query. */
 function Steps({ events, onChange }: { readonly events: string; readonly onChange: (events: string) => void }) {
   const [text, setText] = useState(events);
   const send = () => {

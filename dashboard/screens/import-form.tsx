@@ -1,4 +1,4 @@
-/** Chooses a file and says how to read it, uploads it in parts, and begins the dry run. */
+/** Selects a file and how to read it, uploads it in parts, and starts the dry run. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
@@ -10,8 +10,8 @@ import { useMe } from '#dashboard/me.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, More } from '#dashboard/parts/fields.tsx';
-import { patiently } from '#dashboard/patience.ts';
 import { useApps } from '#dashboard/queries.ts';
+import { withRetries } from '#dashboard/retries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 
 type Source = Body<'POST /imports'>['source'];
@@ -20,11 +20,11 @@ const sources = [
   ...(['firebase', 'branch', 'bitly', 'dub', 'rebrandly', 'shortio', 'tinyurl', 'kutt', 'shlink', 'yourls'] as const),
   'csv',
 ] as const satisfies readonly Source[];
-/** The columns that people name; the API finds the others by their usual names. */
+/** The columns that users can map; the API recognizes the others by their usual names. */
 const columnNames = [
   ...['short_url', 'code', 'destination', 'title', 'campaign', 'tags', 'created_at', 'expires_at', 'clicks'],
 ] as const;
-/** Where all links of a service are, unless it has a domain of the customer. */
+/** The host of a service's links, unless the customer has a custom domain. */
 const usualHosts: Readonly<Partial<Record<Source, string>>> = {
   bitly: 'bit.ly',
   dub: 'dub.sh',
@@ -33,7 +33,7 @@ const usualHosts: Readonly<Partial<Record<Source, string>>> = {
 };
 type ChosenColumns = Readonly<Partial<Record<(typeof columnNames)[number], string>>>;
 
-/** Of the API. */
+/** Limits of the API. */
 const partBytesMax = 4_194_304;
 const fileBytesMax = 134_217_728;
 const headerBytes = 65_536;
@@ -149,7 +149,7 @@ export function ImportForm({ onClose }: { readonly onClose: () => void }) {
   );
 }
 
-/** Creates the import, sends the file in parts, begins the dry run, and goes to its page. */
+/** Creates the import, sends the file in parts, starts the dry run, and opens its page. */
 function useUpload(body: Body<'POST /imports'>) {
   const [sent, setSent] = useState(0);
   const client = useQueryClient();
@@ -160,7 +160,7 @@ function useUpload(body: Body<'POST /imports'>) {
       for (let from = 0, number = 1; from < file.size; from += partBytesMax, number++) {
         const part = file.slice(from, from + partBytesMax);
         const params = { import_id: id, number: String(number) };
-        await patiently(() => call('PUT /imports/{import_id}/parts/{number}', { params, file: part }));
+        await withRetries(() => call('PUT /imports/{import_id}/parts/{number}', { params, file: part }));
         setSent(Math.min(from + partBytesMax, file.size));
       }
       return call('POST /imports/{import_id}/check', { params: { import_id: id } });

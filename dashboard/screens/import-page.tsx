@@ -1,4 +1,4 @@
-/** One import: the report of its dry run, then its progress, then taking it back. */
+/** One import: the report of its dry run, its progress, and undo. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';

@@ -1,4 +1,4 @@
-/** The report of an import by row, with what prevents each. */
+/** The report of an import by row, with the problem of each. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { Link } from 'wouter';
@@ -14,7 +14,7 @@ import { t } from '#dashboard/texts/text.ts';
 type Row = Answer<'GET /imports/{import_id}/rows'>['data'][number];
 
 const pageSize = 100;
-/** Rows of one file: 100 requests at most. */
+/** Maximum rows of one file: at most 100 requests. */
 const csvRowsMax = 10_000;
 const outcomes = ['new', 'same', 'conflict', 'unsupported'] as const;
 type Outcome = (typeof outcomes)[number];
@@ -85,7 +85,7 @@ export function ImportRows({ id, state }: Pick<Import, 'id' | 'state'>) {
   );
 }
 
-/** Of the outcome that is shown. This list has a cursor in place of an offset. */
+/** Rows of the selected outcome. This list uses a cursor instead of an offset. */
 function RowsCsv({ id, outcome }: { readonly id: string; readonly outcome: Outcome | '' }) {
   const cursor = useRef('');
   const load = async (limit: number, offset: number) => {

@@ -1,4 +1,4 @@
-/** Files of links from other services: what became of each. */
+/** Imports of links from other services, with their status. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { useView } from '#dashboard/address.ts';

@@ -20,7 +20,7 @@ export function Invitation({ me }: { readonly me: Me | null }) {
     queryKey: ['invitation', token],
     queryFn: () => call('POST /auth/invitations/look-up', { body: { token } }),
     enabled: isWhole,
-    // Looking again would cost one of the few requests that a login also needs.
+    // Another look-up would use one of the few requests that a login also needs.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: Number.POSITIVE_INFINITY,
     retry: false,
@@ -53,7 +53,7 @@ interface StepProps {
 }
 
 function Step({ me, token, found, error, retry }: StepProps) {
-  // The invitation may be used here or in another tab: either way, it has done its work.
+  // The invitation was used here or in another tab, so it is no longer needed.
   const joined = found && me?.all.find(({ id }) => id === found.organization_id);
   if (joined && me?.user.email === found.email) return <Joined me={me} organization={joined} />;
   if (error instanceof ApiFailure && error.status === 404) return <Gone isLoggedIn={me !== null} />;
@@ -109,7 +109,7 @@ function Enter({ to = '/', children }: { readonly to?: string; readonly children
   );
 }
 
-/** Asks again who is logged in, and forgets what was shown to someone else. */
+/** Asks again who is logged in, and drops data of another user. */
 function useNewSession(): () => Promise<void> {
   const client = useQueryClient();
   return async () => {
@@ -123,7 +123,7 @@ interface AcceptProps {
   readonly found: Found;
 }
 
-/** With the account that the address has. */
+/** For an address with an account. */
 function Join({ token, found, isLoggedIn }: AcceptProps & { readonly isLoggedIn: boolean }) {
   const renewed = useNewSession();
   const join = useMutation({

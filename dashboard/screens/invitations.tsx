@@ -1,4 +1,4 @@
-/** Inviting people: the dialog, the link that it gives, and the invitations that wait. Only for owners. */
+/** Invitations: the dialog, the resulting link, and open invitations. Only for owners. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';
@@ -89,7 +89,7 @@ export function InviteDialog({ onClose }: { readonly onClose: () => void }) {
   );
 }
 
-/** The link, which the API gives only this once. */
+/** The link, which the API returns only once. */
 function InvitationReady({ made, onClose }: { readonly made: Made; readonly onClose: () => void }) {
   return (
     <Dialog title={t('invite.ready')} isDrawer onClose={onClose}>
@@ -114,7 +114,7 @@ function InvitationReady({ made, onClose }: { readonly made: Made; readonly onCl
   );
 }
 
-/** Nothing while none is open. */
+/** Hidden if there are no open invitations. */
 export function OpenInvitations() {
   const { get, set } = useAddress();
   const offset = Math.max(0, Number(get('invitations')) || 0);
@@ -232,7 +232,7 @@ function Withdraw({ invitation, onClose }: { readonly invitation: Open; readonly
       onClose();
     },
     onError: (error) => toast(failureText(error)),
-    // Also after a failure: it may have been accepted meanwhile.
+    // Also after a failure, because it may have been accepted in the meantime.
     onSettled: () => client.invalidateQueries({ queryKey: ['invitations'] }),
   });
   return (

@@ -1,4 +1,4 @@
-/** The drawer in which a link is created or changed. */
+/** The drawer for creating or editing a link. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Suspense, useState } from 'react';
 import { ApiFailure } from '#dashboard/api.ts';
@@ -22,10 +22,10 @@ import { UtmTemplateChoice } from './utm-template-choice.tsx';
 const RulesEditor = screen(async () => ({ default: (await import('./rules-editor.tsx')).RulesEditor }));
 
 interface LinkFormProps {
-  /** Null: a new one. */
+  /** Null: a new link. */
   readonly link: Link | null;
   readonly appId?: string | undefined;
-  /** Of a new one, to begin with. */
+  /** Initial values of a new link. */
   readonly code?: string;
   readonly onClose: () => void;
 }

@@ -1,4 +1,4 @@
-/** What was changed of a link, by whom and when. Only owners may read the audit log. */
+/** The changes to a link, by whom and when. Only owners can read the audit log. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useView } from '#dashboard/address.ts';
@@ -12,7 +12,7 @@ import { useApps } from '#dashboard/queries.ts';
 import { named, type TextKey, t } from '#dashboard/texts/text.ts';
 
 const pageSize = 10;
-/** As the builder calls them; the parameters are called what they are. */
+/** Fields are named as in the link form; parameters keep their own names. */
 const fieldTexts: Readonly<Record<string, TextKey>> = {
   fallback_url: 'link.destination',
   short_code: 'link.code',
@@ -42,7 +42,7 @@ export function LinkHistory({ link }: { readonly link: Link }) {
 
 interface HistoryProps {
   readonly id: string;
-  /** A change of the link adds to its history. */
+  /** Changing the link adds an entry to its history. */
   readonly updatedAt: string;
   readonly organization: string;
 }

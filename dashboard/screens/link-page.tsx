@@ -1,4 +1,4 @@
-/** One link: its figures, its settings, its QR code. */
+/** One link: its statistics, settings and QR code. */
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Suspense, useState } from 'react';
 import { Link as PageLink, useLocation } from 'wouter';
@@ -26,7 +26,7 @@ import { LinkState } from './link-table.tsx';
 import { WhoSeesWhat } from './who-sees-what.tsx';
 
 const Share = screen(async () => ({ default: (await import('./share.tsx')).Share }));
-/** With the drawing of codes, which few visits need. */
+/** Loaded on demand, because it contains the QR code generator, which few visits need. */
 const QrDesigner = screen(async () => ({ default: (await import('./qr-designer.tsx')).QrDesigner }));
 
 /** For links with rules. */

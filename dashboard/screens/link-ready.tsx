@@ -1,4 +1,4 @@
-/** After a link was created: how to try it, and whether the first tap has arrived. */
+/** Shown after a link was created: how to try it, and whether the first tap has arrived. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link as PageLink } from 'wouter';
@@ -62,7 +62,7 @@ export function TryLink({ link }: { readonly link: Link }) {
 export const qrOf = (id: string, format: 'svg' | 'png', size?: number) =>
   urlOf('/links/{id}/qr', { id }, { format, size });
 
-/** Whether the link was tapped: by the live feed, within a second; the figures are asked too, in case there is none. */
+/** Whether the link was tapped: from the live feed within a second, or from the statistics if there is no live feed. */
 export function useFirstClick(id: string | undefined): boolean {
   const [seenId, setSeenId] = useState('');
   const found = useQuery({

@@ -1,4 +1,4 @@
-/** The rows of the list of links; some can be chosen for a change of many. */
+/** The rows of the list of links, which can be selected for bulk changes. */
 import { useQuery } from '@tanstack/react-query';
 import { Link as PageLink } from 'wouter';
 import { filterValue, useAddress } from '#dashboard/address.ts';
@@ -11,9 +11,9 @@ import { t } from '#dashboard/texts/text.ts';
 
 interface LinkTableProps {
   readonly rows: readonly Link[];
-  /** Undefined: the user may only read. */
+  /** Undefined: the user has read-only access. */
   readonly choice?: Choice | undefined;
-  /** The rows of another page are on their way: what is chosen now would be these. */
+  /** While another page is loading, the rows shown are outdated and cannot be selected. */
   readonly isStale: boolean;
 }
 
@@ -22,7 +22,7 @@ export interface Choice {
   readonly choose: (ids: readonly string[], isChosen: boolean) => void;
 }
 
-/** Clicks of the shown links, in one request: the list itself has none. */
+/** Clicks of the shown links, in one request, because the list itself does not include them. */
 function useClicks(rows: readonly Link[]): ReadonlyMap<string, number> | null {
   const ids = rows.map(({ id }) => id).join(',');
   const found = useQuery({

@@ -1,4 +1,4 @@
-/** All links: found by text, tag, campaign and app, a page at a time. */
+/** The list of links, with search, filters and pages. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { Link as PageLink } from 'wouter';
@@ -128,13 +128,13 @@ export function Links() {
 }
 
 /**
- * The place of a page in the list, with the link that it comes after if the page before it was seen: such a page costs the
- * same at any depth, and repeats nothing when links are created meanwhile. One parameter, so that one change removes both.
+ * The position of a page in the list, with a cursor if the previous page was seen: such a page costs the same at any
+ * depth, and repeats nothing when links are created in the meantime. One parameter, so that one change removes both.
  */
 function placeIn(text: string | null): { readonly offset: number; readonly cursor: string | undefined } {
   const [at, after] = (text ?? '').split('~');
   const offset = Math.max(0, Number(at) || 0);
-  // An empty cursor is that of the first page.
+  // An empty cursor stands for the first page.
   return { offset, cursor: offset === 0 ? '' : after };
 }
 
@@ -143,7 +143,7 @@ function placeText(offset: number, cursor: string | null | undefined): string | 
   return cursor ? `${offset}~${cursor}` : String(offset);
 }
 
-/** Other screens write filters with escapes, since those take several values; a campaign is one value here. */
+/** Other screens escape filters because they accept several values; here a campaign is a single value. */
 function useFilter() {
   const { get } = useAddress();
   const campaign = get('campaign');
@@ -159,7 +159,7 @@ function useFilter() {
   );
 }
 
-/** They stay chosen from page to page; with other filters nothing is chosen that could be out of sight. */
+/** Links stay selected across pages; changing the filters clears the selection, so that nothing hidden is selected. */
 function useChosen(list: string) {
   const [of, setOf] = useState<{ readonly list: string; readonly ids: ReadonlySet<string> }>({ list, ids: new Set() });
   const chosen = useMemo(() => (of.list === list ? of.ids : new Set<string>()), [of, list]);
@@ -181,7 +181,7 @@ function useChosen(list: string) {
   return { chosen, setChosen, choice };
 }
 
-/** Campaign and tag, which are chosen by a click in the table. */
+/** Filters by campaign and tag, set by a click in the table. */
 function Chips() {
   const { get, set } = useAddress();
   const active = (['campaign', 'tag'] as const).flatMap((name) => {

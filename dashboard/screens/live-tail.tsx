@@ -1,4 +1,4 @@
-/** Clicks, matches, installs, openings and events as they arrive. A row opens all that belongs to it. */
+/** Clicks, matches, installs, openings and events as they arrive. A row opens its related records. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link as PageLink } from 'wouter';
@@ -129,7 +129,7 @@ function StateOf({ state }: { readonly state: LiveState | 'paused' }) {
 
 const clock = (time: string, zone: string) => date(time, zone, { timeStyle: 'medium' });
 
-/** Links by id, as far as they are among the newest. */
+/** Links by id, if they are among the newest. */
 export function useLinkNames(): ReadonlyMap<string, string> {
   const links = useQuery({
     queryKey: ['link-names'],

@@ -4,7 +4,7 @@ import { Brand } from '#dashboard/parts/icons.tsx';
 import { LoginForm } from '#dashboard/parts/login-form.tsx';
 import { t } from '#dashboard/texts/text.ts';
 
-/** @param hasEnded the page was logged in before. */
+/** @param hasEnded whether the page was logged in before. */
 export function Login({ hasEnded }: { readonly hasEnded: boolean }) {
   const client = useQueryClient();
   return (

@@ -1,4 +1,4 @@
-/** One decision in full: what the device sent, each click it was compared with, and why. */
+/** One match decision in full: what the device sent, each click that it was compared with, and why. */
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link as PageLink } from 'wouter';

@@ -1,4 +1,4 @@
-/** The people of the organizations, and what each may do. Owners invite, change roles and remove. */
+/** The members of the organizations and their roles. Owners can invite, change roles and remove. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';
@@ -130,7 +130,7 @@ function MemberTable({ rows, onRemove }: MemberTableProps) {
   );
 }
 
-/** Takes effect when it is chosen. */
+/** Takes effect immediately. */
 function RoleOf({ member }: { readonly member: Member }) {
   const { user_id, organization_id } = member;
   const client = useQueryClient();

@@ -115,7 +115,7 @@ function Leave({ organization: { id, name }, onClose }: OrganizationProps) {
     onSuccess: async () => {
       onClose();
       toast(t('organization.left', { name }));
-      // Everything on the screens may have been this organization's.
+      // All cached data may belong to this organization.
       await client.invalidateQueries();
     },
     onError: (error) => toast(peopleFault(error)),

@@ -1,4 +1,4 @@
-/** Codes that visitors asked for and that no link has, from which the missing link can be made. */
+/** Codes that visitors requested and that no link has, with a button that creates the missing link. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress } from '#dashboard/address.ts';
@@ -20,7 +20,7 @@ import { LinkForm } from './link-form.tsx';
 
 type Orphan = Answer<'GET /orphan-visits'>['data'][number];
 
-/** The last is what is kept. */
+/** The last one is the retention. */
 const periods = ['1', '7', '30'] as const;
 const addressOf = ({ host, short_code }: Orphan) => `${host}/${short_code}`;
 

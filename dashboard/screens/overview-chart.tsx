@@ -115,7 +115,7 @@ function PointTable(props: {
   );
 }
 
-/** What the chart says, in one sentence. */
+/** A one-sentence summary of the chart. */
 function summaryOf(
   points: readonly Point[],
   metric: MetricName,

@@ -1,4 +1,4 @@
-/** What the figures come from: ranked values of a field, in cards of related fields. A click on a row filters. */
+/** Breakdowns: ranked values of a field, in cards of related fields. A click on a row filters. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { type FilterName, filterValue, useAddress, type View } from '#dashboard/address.ts';
@@ -16,7 +16,7 @@ export type Page = Answer<'GET /analytics/page'>;
 type Field = Exclude<FilterName, 'app_id'>;
 type Row = Answer<'GET /analytics/breakdown'>['data'][number];
 
-/** Cards by the name of their parameter in the address; the first field of each is shown at first. */
+/** Cards by the name of their URL parameter; initially, the first field of each is shown. */
 const cards = {
   by: ['link_id', 'campaign', 'tag'],
   where: ['country', 'region', 'city', 'platform', 'os', 'language'],
@@ -33,10 +33,10 @@ type Get = (name: string) => string | null;
 
 const chosenIn = (card: CardName, get: Get): Field => cards[card].find((one) => one === get(card)) ?? cards[card][0];
 
-/** The fields that the cards show at first: asked for with the page itself. */
+/** The fields that the cards show initially, requested together with the page. */
 export const fieldsShown = (get: Get): Field[] => cardNames.map((card) => chosenIn(card, get));
 
-/** Clicks have no event names, and installs no referrers: such a card shows the figure that its field has. */
+/** Clicks have no event names, and installs no referrers: such a card shows a metric that its field supports. */
 function metricFor(field: Field, wanted: MetricName): MetricName {
   if (field === 'event_name') return wanted === 'revenue' ? 'revenue' : 'events';
   if (field === 'referrer' || field === 'browser') return wanted === 'unique_clicks' ? 'unique_clicks' : 'clicks';
@@ -44,7 +44,7 @@ function metricFor(field: Field, wanted: MetricName): MetricName {
   return wanted;
 }
 
-/** How the page sorts a field if it is asked to sort by `metric`; clicks are its default, except for events. */
+/** The metric by which the API sorts a field; clicks by default, except for events. */
 const sortedBy = (field: Field, metric: MetricName): MetricName =>
   metric === 'clicks' && field === 'event_name' ? 'events' : metric;
 
@@ -131,7 +131,7 @@ function ListCard({ card, view, metric: wanted, currency, page }: ListsProps & {
   );
 }
 
-/** Without a value, these could not be found out; a campaign or a parameter was not set. */
+/** For these fields, a missing value is unknown; for a campaign or parameter, it was not set. */
 const measured: ReadonlySet<Field> = new Set<Field>([
   ...(['country', 'region', 'city'] as const),
   ...(['platform', 'os', 'language', 'browser'] as const),
@@ -169,7 +169,7 @@ interface FoundProps {
   readonly rows: readonly Row[] | undefined;
   readonly error: unknown;
   readonly retry: () => void;
-  /** Why none of the rows has a value. */
+  /** Explains why none of the rows has a value. */
   readonly hint: string | null;
   readonly children: (rows: readonly Row[]) => ReactNode;
 }

@@ -1,4 +1,4 @@
-/** How the links are doing: totals, one chart, and what they come from. */
+/** The overview: totals, one chart, and breakdowns. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Suspense, useState } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';
@@ -25,7 +25,7 @@ export function Overview() {
   const guide = useGuide();
   const [showsViews, setShowsViews] = useState(false);
   const metric: MetricName = metricNames.find((one) => one === get('metric')) ?? 'clicks';
-  // One request for everything: other tabs of the lists are asked for when they are chosen.
+  // One request for everything; other tabs of the lists are requested when they are selected.
   const [fields] = useState(() => fieldsShown(get).join(','));
   const query = { ...view, previous: true, breakdowns: fields, sort_by: sortOf(metric) };
   const found = useQuery({

@@ -1,4 +1,4 @@
-/** A new password for someone who has forgotten theirs: asks for the address, and is what the link of the mail opens. */
+/** Password reset: asks for the address, and is the page that the link in the mail opens. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
@@ -97,7 +97,7 @@ function Choose({ token, onAgain }: { readonly token: string; readonly onAgain: 
   const choose = useMutation({
     mutationFn: () => call('POST /auth/password-reset/confirm', { body: { token, password } }),
     onSuccess: () => {
-      // Every login of the account has ended, perhaps also that of this browser.
+      // Every login of the account has ended, possibly including the one of this browser.
       announceSession();
       return client.refetchQueries({ queryKey: ['me'] });
     },

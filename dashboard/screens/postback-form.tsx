@@ -1,4 +1,4 @@
-/** Creates a postback, or changes one: a template with macros, and what it is sent for. */
+/** Creates or edits a postback: a template with macros, and the records for which it is sent. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
@@ -23,7 +23,7 @@ const eventTypes = [
 ] as const satisfies readonly Content['events'][number][];
 
 interface PostbackFormProps {
-  /** Absent: a new one. */
+  /** Absent: creates a new one. */
   readonly postback?: Postback;
   readonly onClose: () => void;
 }

@@ -1,4 +1,4 @@
-/** One postback: whether it works, what it is sent for, and every attempt. */
+/** One postback: its status, settings and attempts. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
@@ -41,7 +41,7 @@ export function PostbackPage({ id }: { readonly id: string }) {
   );
 }
 
-/** Why nothing is sent, or why it may soon be so. */
+/** Why nothing is sent, or why it may soon be disabled. */
 function Trouble({ postback }: { readonly postback: Postback }) {
   const { timezone } = useView();
   const { disabled_reason: reason, disabled_at: at, failing_since: since } = postback;

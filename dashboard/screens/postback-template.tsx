@@ -1,4 +1,4 @@
-/** The template of a postback: its macros can be inserted, and it is shown as the network would get it. */
+/** The template field of a postback: macros can be inserted, and a preview shows what the network would get. */
 import { useRef, useState } from 'react';
 import { Area } from '#dashboard/parts/area.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
@@ -26,7 +26,7 @@ export function PostbackTemplate({ draft, onChange, faultOf }: PostbackTemplateP
     const area = areas[target].current;
     const at = area?.selectionEnd ?? draft[target].length;
     onChange({ [target]: draft[target].slice(0, at) + macro + draft[target].slice(at) });
-    // Once the field has its new value.
+    // After the field has its new value.
     setTimeout(() => {
       area?.focus();
       area?.setSelectionRange(at + macro.length, at + macro.length);

@@ -1,4 +1,4 @@
-/** The postbacks to ad networks, each with what it is sent for and whether it works. */
+/** The list of postbacks to ad networks, with their events and status. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { call } from '#dashboard/api.ts';

@@ -1,4 +1,4 @@
-/** Colors, logo and format of a link's QR code. The last colors are offered again: a series should look alike. */
+/** Colors, logo and format of a link's QR code. The last colors are remembered, so that a series looks consistent. */
 import { type ChangeEvent, useId, useState } from 'react';
 import { download } from '#dashboard/csv.ts';
 import { bare } from '#dashboard/format.ts';
@@ -20,7 +20,7 @@ import {
 import { pdfOf } from '#dashboard/qr-pdf.ts';
 import { type TextKey, t } from '#dashboard/texts/text.ts';
 
-/** Below this, many cameras see no code. */
+/** Below this contrast, many cameras cannot read the code. */
 const contrastMin = 4;
 const logoBytesMax = 2_000_000;
 const pngSizes = ['512', '1024', '2048'] as const;

@@ -1,4 +1,4 @@
-/** How accurate matching by score is on the app's own traffic, and what other settings would have decided. */
+/** The accuracy of matching by score on the app's own traffic, and the effect of other settings. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress } from '#dashboard/address.ts';

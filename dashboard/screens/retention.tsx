@@ -1,4 +1,4 @@
-/** How many installs come back, by the time of the install. */
+/** Retention: how many installs come back, by the time of the install. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useAddress, useView } from '#dashboard/address.ts';
 import { call } from '#dashboard/api.ts';

@@ -1,4 +1,4 @@
-/** Figures by the rule of a link that decided, and its variant. */
+/** Statistics by rule and variant of a link. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useAddress, useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
@@ -74,7 +74,7 @@ function Rows({ rows, metric, link, zone }: RowsProps) {
 function wordsOf({ value, rule_index: index, variant }: Row, { rules }: Link, zone: string): string {
   if (value === null) return t('rules.no_rule');
   const rule = index === undefined ? undefined : rules?.[index];
-  // The figures may be older than the link, or the other way round.
+  // The statistics may be older than the link, or newer.
   if (index === undefined || rule === undefined) return t('rules.earlier', { id: value });
   const n = index + 1;
   const name = variant === undefined ? null : variantName(variant);

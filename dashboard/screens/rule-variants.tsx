@@ -1,4 +1,4 @@
-/** Where a rule leads: everyone to one address, or shares of the visitors to several. */
+/** The destination of a rule: one URL for everyone, or several URLs that split the visitors. */
 import { share } from '#dashboard/format.ts';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
@@ -6,7 +6,7 @@ import { newVariant, type RuleDraft, type VariantDraft } from '#dashboard/rule-d
 import { variantName } from '#dashboard/rule-words.ts';
 import { t } from '#dashboard/texts/text.ts';
 
-/** As the API has it. */
+/** Same limit as in the API. */
 const variantsMax = 10;
 
 interface RuleVariantsProps {

@@ -1,4 +1,4 @@
-/** The redirect rules of a link: in order, since the first one that holds decides. */
+/** The redirect rules of a link, in order, because the first matching rule decides. */
 import { useRef, useState } from 'react';
 import { useView } from '#dashboard/address.ts';
 import { Icon } from '#dashboard/parts/icons.tsx';
@@ -7,7 +7,7 @@ import { conditionWords, destinationWords } from '#dashboard/rule-words.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { RuleFields } from './rule-fields.tsx';
 
-/** As the API has it. */
+/** Same limit as in the API. */
 const rulesMax = 20;
 
 interface RulesEditorProps {
@@ -27,7 +27,7 @@ export function RulesEditor({ rules, onChange, faults }: RulesEditorProps) {
   };
   const remove = (key: number) => {
     onChange(rules.filter((rule) => rule.key !== key));
-    // What had the focus is gone.
+    // The focused element was removed.
     list.current?.parentElement?.querySelector<HTMLElement>('[data-add]')?.focus();
   };
   return (

@@ -1,4 +1,4 @@
-/** Views of the overview that an organization has saved: period, time zone and filters under a name. */
+/** Saved views of the overview: period, time zone and filters under a name. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
@@ -13,7 +13,7 @@ import { t } from '#dashboard/texts/text.ts';
 
 type SavedView = Answer<'GET /views'>['data'][number];
 
-/** The API's names of parameters, and those of the address. */
+/** Names of parameters in the API, and in the URL. */
 const renamed = { interval: 'period', timezone: 'tz' } as const;
 const kept = ['start', 'end', ...filterNames] as const;
 

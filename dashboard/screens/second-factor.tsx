@@ -114,7 +114,7 @@ export function SecondFactor({ isOn, isRequired }: { readonly isOn: boolean; rea
   );
 }
 
-/** The text, if the refusal is about what was entered. */
+/** The message, if the rejection concerns the entered value. */
 function faultOf(error: unknown, text: TextKey): string | undefined {
   return error instanceof ApiFailure && error.status === 400 ? t(text) : undefined;
 }

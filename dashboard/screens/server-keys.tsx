@@ -1,4 +1,4 @@
-/** Keys of programs: what each may do, and when it was last used. Only owners see them. */
+/** Server keys: what each may do, and when it was last used. Only owners can see them. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';

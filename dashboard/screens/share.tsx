@@ -1,4 +1,4 @@
-/** Shares the figures of a link or campaign by a secret address, and lists and revokes what was shared. */
+/** Shares the statistics of a link or campaign at a secret URL, and lists and revokes shared pages. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ownZone } from '#dashboard/address.ts';

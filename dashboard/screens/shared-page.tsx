@@ -1,4 +1,4 @@
-/** What a visitor of a shared page sees: the figures, or what stands in the way. */
+/** A shared page as visitors see it: the statistics, a password form, or an error. */
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { type Interval, intervals, ownZone } from '#dashboard/address.ts';
 import { type Answer, ApiFailure, type Body, call } from '#dashboard/api.ts';
@@ -54,12 +54,12 @@ export function SharedPage({ token }: { readonly token: string }) {
   );
 }
 
-/** Too many guesses: the form stays. */
+/** Too many attempts: the form stays. */
 const isLocked = (error: unknown) => error instanceof ApiFailure && error.status === 429 && error.reason === '';
 
 type Entrance = Pick<Body<'POST /shared-figures'>, 'password' | 'ticket'>;
 
-/** Loads the figures again when the period changes; of several answers the last one counts. */
+/** Reloads the statistics when the period changes; the response to the latest request is used. */
 function useFigures(token: string, interval: Interval) {
   const [figures, setFigures] = useState<SharedFigures | null>(null);
   const [error, setError] = useState<unknown>(null);

@@ -1,4 +1,4 @@
-/** How an app reports an install, in the language of its platform. */
+/** Code that reports an install, in the language of the platform. */
 import { useState } from 'react';
 import { CopyButton } from '#dashboard/parts/feedback.tsx';
 import { sdkSnippets } from '#dashboard/sdk-snippets.ts';
@@ -8,7 +8,7 @@ const platforms = ['curl', 'Swift', 'Kotlin', 'React Native', 'Web', 'Node'] as 
 type Platform = (typeof platforms)[number];
 
 function codeOf(platform: Platform, origin: string, key: string): string {
-  // An installation on one's own machine has a certificate that curl does not know.
+  // A local installation has a certificate that curl does not trust.
   const curl = new URL(origin).hostname === '127.0.0.1' ? 'curl -k' : 'curl';
   if (platform === 'curl')
     return `${curl} ${origin}/v1/sdk/install \\\n  -H 'X-API-Key: ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '{"platform":"ios","install_id":"test-1"}'`;

@@ -1,18 +1,18 @@
-/** Why the figures can be believed: how current they are, what the audits found, and what was refused. */
+/** The trust page: how current the statistics are, what the audits found, and which records were rejected. */
 import { useQuery } from '@tanstack/react-query';
 import { Fragment, type ReactNode } from 'react';
 import { useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
 import { ago, date, time, whole } from '#dashboard/format.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { PipelineCard } from '#dashboard/parts/pipeline-card.tsx';
 import { ScrollArea } from '#dashboard/parts/scroll-area.tsx';
-import { WayState } from '#dashboard/parts/way-state.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 
 type TrustAnswer = Answer<'GET /trust'>;
 
 const refreshMs = 10_000;
-/** Figures that are older than this are worth a look at the processes. */
+/** If the statistics lag by more than this, an operator should check the processes. */
 const lagMax = 60;
 
 export function Trust() {
@@ -77,7 +77,7 @@ function State({ state }: { readonly state: TrustAnswer }) {
         </p>
       </section>
       <Days days={audit.days} />
-      <WayState pipeline={state.pipeline} lag_seconds={lag_seconds} />
+      <PipelineCard pipeline={state.pipeline} lag_seconds={lag_seconds} />
       <div className="grid2 top">
         <Refused refused={refused} zone={timezone} />
         <About />
@@ -88,7 +88,7 @@ function State({ state }: { readonly state: TrustAnswer }) {
 
 const daysShown = 30;
 
-/** One square for each of the last days. */
+/** One square for each of the last 30 days. */
 function Days({ days }: { readonly days: TrustAnswer['audit']['days'] }) {
   const known = new Map(days.map((day) => [day.date, day]));
   const today = Math.floor(Date.now() / 86_400_000);
@@ -169,7 +169,7 @@ function Refused({ refused, zone }: { readonly refused: TrustAnswer['refused']; 
   );
 }
 
-/** What each figure means, for readers who see the page for the first time. */
+/** Explains each figure, for readers who see the page for the first time. */
 function About() {
   const rows: readonly (readonly [name: string, text: ReactNode])[] = [
     [t('trust.lost'), t('trust.about_lost')],

@@ -1,4 +1,4 @@
-/** Fills the UTM parameters of a link that is being written. Nothing where the app has no templates. */
+/** Fills the UTM parameters of a link that is being edited. Hidden if the app has no templates. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '#dashboard/api.ts';

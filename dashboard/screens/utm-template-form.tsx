@@ -1,4 +1,4 @@
-/** The drawer in which a UTM template is created or changed. */
+/** The drawer for creating or editing a UTM template. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, call } from '#dashboard/api.ts';
@@ -11,7 +11,7 @@ import { t } from '#dashboard/texts/text.ts';
 import { type UtmTemplate, utmDraftOf, utmExamples, utmFields } from '#dashboard/utm.ts';
 
 interface UtmTemplateFormProps {
-  /** Absent: a new one. */
+  /** Absent: creates a new one. */
   readonly template?: UtmTemplate;
   readonly onClose: () => void;
 }
@@ -101,7 +101,10 @@ interface Scope {
   readonly app_id: string | null;
 }
 
-/** What a template can be for: each organization as a whole, then each of its apps. An old one stays in its organization. */
+/**
+ * The possible scopes of a template: each organization as a whole, then each of its apps. An existing template stays in
+ * its organization.
+ */
 function useScopes(template: UtmTemplate | undefined): readonly Scope[] {
   const { organizations } = useMe();
   const apps = useApps().data?.data ?? [];

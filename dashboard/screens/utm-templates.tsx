@@ -1,4 +1,4 @@
-/** UTM templates: named parameters that fill those of new links. */
+/** The list of UTM templates: named sets of parameters for new links. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress } from '#dashboard/address.ts';

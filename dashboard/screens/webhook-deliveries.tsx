@@ -1,4 +1,4 @@
-/** The attempts to deliver to a webhook, its messages, and sending them again. */
+/** The delivery attempts and messages of a webhook, and replaying them. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAddress, useView } from '#dashboard/address.ts';

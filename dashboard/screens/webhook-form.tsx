@@ -1,4 +1,4 @@
-/** Creates a webhook, whose secret is shown once, or changes one. */
+/** Creates a webhook, whose secret is shown once, or edits one. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
@@ -30,7 +30,7 @@ const eventTypes = [
 ] as const satisfies readonly EventType[];
 
 interface WebhookFormProps {
-  /** Absent: a new one. */
+  /** Absent: creates a new one. */
   readonly webhook?: Webhook;
   readonly onClose: () => void;
 }

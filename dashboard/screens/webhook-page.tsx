@@ -1,4 +1,4 @@
-/** One webhook: whether it works, what it gets, and every attempt to deliver to it. */
+/** One webhook: its status, settings and delivery attempts. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
@@ -39,7 +39,7 @@ export function WebhookPage({ id }: { readonly id: string }) {
   );
 }
 
-/** Why nothing is sent, or why it may soon be so. */
+/** Why nothing is sent, or why it may soon be disabled. */
 function Trouble({ webhook }: { readonly webhook: Webhook }) {
   const { timezone } = useView();
   const { disabled_reason: reason, disabled_at: at, failing_since: since } = webhook;

@@ -1,4 +1,4 @@
-/** Sends the messages of a time range again, of a webhook or a postback. */
+/** Replays the messages of a webhook or postback in a time range. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, ApiFailure, type Body } from '#dashboard/api.ts';
@@ -15,7 +15,7 @@ const minuteMs = 60_000;
 interface WebhookReplayProps {
   readonly about: string;
   readonly send: (body: Body<'POST /webhooks/{webhook_id}/replay'>) => Promise<Replayed>;
-  /** Of the lists that it changes. */
+  /** Query keys of the lists that it changes. */
   readonly queryKey: readonly string[];
   readonly onClose: () => void;
 }

@@ -1,4 +1,4 @@
-/** The webhooks of the organizations, each with what it gets and whether it works. */
+/** The list of webhooks, with their events and status. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { call } from '#dashboard/api.ts';

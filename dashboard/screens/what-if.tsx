@@ -1,4 +1,4 @@
-/** What other settings of matching would have decided on the app's own traffic, before they are saved. */
+/** Shows the effect of other matching settings on the app's own traffic, before they are saved. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { call } from '#dashboard/api.ts';
 import { share, whole } from '#dashboard/format.ts';

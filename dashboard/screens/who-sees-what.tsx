@@ -1,4 +1,7 @@
-/** Where a link leads five kinds of devices, and by which rule, as the redirector itself decides it. Nothing is counted. */
+/**
+ * Where a link leads five kinds of devices, and which rule decides, using the redirector's own code. Nothing is
+ * counted.
+ */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useView } from '#dashboard/address.ts';
@@ -31,7 +34,7 @@ const devices = [
 ] as const;
 type Device = (typeof devices)[number][0];
 
-/** The visitor as it is being chosen: empty texts are left out. */
+/** The visitor that is being configured; empty values are omitted. */
 const anyone = { installed: false, country: '', language: '', at: '', person: 0 };
 type Chosen = typeof anyone;
 
@@ -89,13 +92,13 @@ export function WhoSeesWhat({ link }: { readonly link: Link }) {
   );
 }
 
-/** For those too who may not open the editor. */
+/** Also for users who cannot open the editor. */
 function Rules({ rules }: { readonly rules: readonly LinkRule[] }) {
   const { timezone } = useView();
   return (
     <ol className="stack tight" aria-label={t('rules.title')}>
       {rules.map((rule, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a rule has nothing but its position
+        // biome-ignore lint/suspicious/noArrayIndexKey: a rule is identified only by its position
         <li key={at} className="row">
           <span className="tag">{at + 1}</span>
           <span className="two">
@@ -114,7 +117,7 @@ interface VisitorChoiceProps {
   readonly onChange: (part: Partial<Chosen>) => void;
 }
 
-/** What the rules depend on besides the device. */
+/** The inputs of the rules besides the device. */
 function VisitorChoice({ rules, chosen, onChange }: VisitorChoiceProps) {
   const asks = (...names: readonly (keyof LinkRule)[]) =>
     rules.some((rule) => names.some((name) => rule[name] !== undefined));
@@ -152,7 +155,10 @@ function VisitorChoice({ rules, chosen, onChange }: VisitorChoiceProps) {
   );
 }
 
-/** Variants depend on the address: each further visitor has another one, of those reserved for documentation. */
+/**
+ * Variants depend on the address: each additional visitor has a different one, from the range reserved for
+ * documentation.
+ */
 function visitorOf({ installed, country, language, at, person }: Chosen): Visitor {
   return {
     installed,
@@ -172,7 +178,7 @@ function explained(id: string, visitor: Visitor): Promise<(readonly [Device, Exp
   );
 }
 
-/** The API's sentences say why; they are in English, as its other messages are. */
+/** The API explains why in English sentences, like its other messages. */
 function Way({ way, opensApp }: { readonly way: Explanation; readonly opensApp: boolean }) {
   const { status, location, sentences, outcome } = way;
   return (

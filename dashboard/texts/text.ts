@@ -1,6 +1,6 @@
 /**
- * The texts of the page, by key, with placeholders in braces. Another language is two JSON files with the same keys, a
- * line in `languages` and one in each list of catalogues: it is loaded only where it is used.
+ * The texts of the page, by key, with placeholders in braces. To add a language, add two JSON files with the same keys,
+ * a line in `languages` and one in each list of catalogues. A language is loaded only when it is used.
  */
 import english from './en.json';
 import { filled, type Values } from './filled.ts';
@@ -29,7 +29,7 @@ const laterCatalogues: Readonly<Record<string, () => Promise<{ default: LaterCat
 const storageKey = 'signpost-language';
 
 export const language: (typeof languages)[number][0] = chosen();
-/** Before anything is drawn: every part of the page has texts. */
+/** Loaded before anything is rendered, because every part of the page has texts. */
 const catalogue: Record<string, string> = { ...((await catalogues[language]?.()) ?? english) };
 
 export async function loadLaterTexts(): Promise<void> {
@@ -43,18 +43,18 @@ function chosen(): typeof language {
   return known.find((one) => one !== undefined) ?? 'en';
 }
 
-/** Takes effect with the next load, since every part of the page depends on it. */
+/** Takes effect at the next load, because every part of the page depends on it. */
 export function chooseLanguage(wanted: string): void {
   localStorage.setItem(storageKey, wanted);
   location.reload();
 }
 
-/** The text of that key, with its placeholders filled. */
+/** The text of the key, with its placeholders filled. */
 export function t(key: TextKey, values: Values = {}): string {
   return filled(catalogue[key] ?? key, values);
 }
 
-/** The text of a value that the API may extend: the value itself if it has no text yet. */
+/** The text of a value of an extensible enum: the value itself if it has no text yet. */
 export function named(prefix: string, value: string): string {
   const key = `${prefix}.${value}`;
   return Object.hasOwn(catalogue, key) ? t(key as TextKey) : value;

@@ -1,7 +1,7 @@
 /**
- * Signpost on several machines, as far as one machine can show it: three NATS servers with a replica of the log on each, two
- * edges (redirector, gateway, publisher) and two centers (ingest, API), each with a name and a folder of its own. Postgres,
- * Redis and ClickHouse are single. Redirectors share a port, so that connections go to the one that is left.
+ * Signpost on several machines, as far as one machine can show it: three NATS servers with a replica of the log on
+ * each, two edges (redirector, gateway, publisher) and two centers (ingest, API), each with its own name and folder.
+ * Postgres, Redis and ClickHouse are single. Redirectors share a port, so that connections go to the one that is left.
  */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -104,7 +104,7 @@ export class ClusterStage {
     const { postgres, clickhouse } = this.#stores;
     await migrateStores({ databaseUrl: postgres.url, clickhouseUrl: clickhouse.url, retentionDays });
     await ensureFirstUser(postgres.url, login);
-    // Ingest first: it makes the log.
+    // Ingest first, because it creates the log.
     for (const role of roles) await Promise.all([this.start(`${role}-0`), this.start(`${role}-1`)]);
     await this.#logIn();
     const body = { name: 'Cluster', fallback_url: 'https://example.com/' };

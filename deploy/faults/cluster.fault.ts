@@ -86,7 +86,7 @@ test('a machine is removed under load: its records are stored, and figures no lo
   const report = await runFault(stage, { ...load, name: 'machine removed' }, async (scene) => {
     await redirected(scene, 400);
     for (const name of ['redirector-1', 'gateway-1', 'api-1'] as const) await stage.end(name);
-    // One that stops properly leaves nothing that would have to be removed.
+    // A process that stops properly leaves nothing that would have to be removed.
     await stage.kill('ingest-1');
     expect(await stage.admin('retire-machine', 'edge-1')).toMatch(/edge-1 reported \d+ seconds ago/);
     // Its publisher still carries what its edges wrote.

@@ -1,4 +1,4 @@
-/** Connections to the stores that are slow, reset in the middle of an answer, refused, or silent for good. */
+/** Connections to the stores that are slow, reset in the middle of a response, refused, or permanently silent. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sleep, systemTime } from '#common/time.ts';
 import type { SeededRandom } from '#testing/seeded-random.ts';

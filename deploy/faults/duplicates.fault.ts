@@ -1,5 +1,5 @@
 /**
- * Many events, a third of the requests sent again, the SDK edge and ingest killed in between: each counts once, to the
+ * Many events, a third of the requests sent again, the gateway and ingest killed in between: each counts once, to the
  * last digit.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -1,6 +1,6 @@
 /**
- * Events of which many are sent again while the SDK edge and ingest are killed; then all figures, from raw rows and
- * through the API.
+ * Events, many of them sent again while the gateway and ingest are killed; then all totals, from raw rows and through
+ * the API.
  */
 import { sleep, systemTime } from '#common/time.ts';
 import { residentMib } from '#deploy/journeys/memory.ts';
@@ -12,7 +12,7 @@ import type { Stage } from './stage.ts';
 export interface DuplicatesOptions {
   readonly events: number;
   readonly batchEvents: number;
-  /** Number of `kill -9` for each of two processes, the SDK edge and ingest, spread over the run. */
+  /** Number of `kill -9` for each of two processes, the gateway and ingest, spread over the run. */
   readonly kills: number;
   readonly seed: number;
 }

@@ -47,7 +47,9 @@ export class EventLoad {
     this.#senders = Array.from({ length: this.#options.senders }, () => this.#send());
   }
 
-  /** Begins no new batch; batches already begun are sent until they are answered, for `withinMs` at most. */
+  /**
+   * Starts no new batch; batches that were already started are retried until they are answered, for at most `withinMs`.
+   */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     this.#givesUpAt = Date.now() + withinMs;

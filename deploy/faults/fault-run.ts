@@ -1,6 +1,6 @@
 /**
- * One fault under load, and what became of the records: clicks and events run, the fault is injected, the load ends,
- * everything is restored, and the ledgers are compared with ClickHouse until nothing changes any more.
+ * Injects one fault under load and checks the records: clicks and events run, the fault is injected, the load ends,
+ * everything is restored, and the ledgers are compared with ClickHouse until nothing changes.
  */
 import { sleep, systemTime } from '#common/time.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';

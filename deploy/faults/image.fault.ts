@@ -1,5 +1,5 @@
 /**
- * The image, really built, and each role started from it: as its own user, with nothing writable but /data. The base is made of
+ * Builds the image and starts each role from it: as its own user, with only /data writable. The base consists of
  * Debian's files and Node from the registry, because nothing is pulled.
  */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
@@ -72,7 +72,7 @@ async function makeBases(): Promise<void> {
   const npm = (await run('npm', ['root', '--global'])).stdout.trim();
   cpSync(join(npm, 'npm'), join(build, 'usr/local/lib/node_modules/npm'), { recursive: true, dereference: true });
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(build, 'usr/local/bin/npm'));
-  // The registry may be behind an authority that only this machine knows.
+  // The registry may use a certificate authority that only this machine trusts.
   const authorities = '/etc/ssl/certs/ca-certificates.crt';
   if (existsSync(authorities)) cpSync(authorities, join(build, 'etc/ssl/certs/ca-certificates.crt'));
   await commitBase('localhost/base', base);

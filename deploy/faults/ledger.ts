@@ -1,6 +1,6 @@
 /**
- * What a load generator knows about each record that it sent. An entry is written before the request is sent, so every
- * stored record has one.
+ * The ledger of a load generator: what it knows about each record that it sent. An entry is written before the request
+ * is sent, so every stored record has one.
  *
  *   unsent → unknown → kept      the answer promised it
  *                    → refused   the answer rejected it

@@ -1,6 +1,7 @@
 /**
- * Four redirectors, each on a machine of its own as far as one machine can show it: with a folder, a name, a port and a publisher of its
- * own. Postgres, Redis and NATS are behind proxies. Links are rows of Postgres: no other process is needed to follow them.
+ * Four redirectors, each on a machine of its own as far as one machine can show it: each with its own folder, name,
+ * port and publisher. Postgres, Redis and NATS are behind proxies. Links are rows of Postgres: no other process is
+ * needed to follow them.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

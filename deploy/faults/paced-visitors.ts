@@ -15,11 +15,11 @@ export interface PacedVisitorsOptions {
 
 /** What the visitors of one link saw. */
 export interface Seen {
-  /** 302: led to the destination. */
+  /** 302: redirected to the destination. */
   ledOn: number;
   /** The connection ended without an answer: the click may have been used. */
   cut: number;
-  /** When the last one was led on. */
+  /** When the last one was redirected. */
   lastLedOnMs: number;
 }
 
@@ -70,7 +70,7 @@ export class PacedVisitors {
     return (this.#answered.length * 1_000) / ((this.#endedMs || performance.now()) - this.#beganMs);
   }
 
-  /** Of the visits that were due before, or from, `gapMs` after their link led on its last visitor. */
+  /** Visits that were due before, or from, `gapMs` after their link redirected its last visitor. */
   latency(part: 'until the end' | 'after the end', gapMs = 0): Latency {
     const chosen = this.#answered.filter(({ dueMs, code }) => {
       const isAfter = dueMs > (this.seen.get(code)?.lastLedOnMs ?? 0) + gapMs;

@@ -79,8 +79,8 @@ test.each(Object.entries(faults))('Redis %s', async (name, { hurt, heal, isAway 
   for (const [n, click_id] of installed.entries()) note('install', await install(click_id, n));
   await heal();
   console.log(`redis ${name}: ${JSON.stringify(seen)}`);
-  // Whatever was answered meanwhile, each device repeats its request until it succeeds, twice, and each click gives one
-  // install.
+  // Whatever the responses in between, each device repeats its request until it succeeds, twice, and each click gives
+  // one install.
   for (const [n, click_id] of installed.entries()) {
     for (let tries = 0; ; tries++) {
       const reply = await install(click_id, n);

@@ -5,8 +5,8 @@
  *
  * - slow: each chunk waits, both ways.
  * - refusing: open connections are reset, new ones refused.
- * - silent: data is read and dropped, nothing is closed. Connections that existed then stay dead for good, as after a
- *   pulled cable; later ones work.
+ * - silent: data is read and dropped, nothing is closed. Connections that existed then stay dead, as after unplugging a
+ *   cable; later ones work.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
@@ -126,7 +126,7 @@ export class TcpProxy {
       one.on('error', () => undefined);
       one.once('close', () => {
         if (near.destroyed && far.destroyed) this.#pairs.delete(pair);
-        // Behind a pulled cable, neither side notices that the other has gone.
+        // As with an unplugged cable, neither side notices that the other is gone.
         if (pair.isSilent && one === far) return;
         if (one.readableEnded) other.end();
         else other.destroy();

@@ -267,7 +267,7 @@ test('in a real browser a new owner gets over TLS from the login to an app, a li
     const installed = await stack.api('/sdk/install', { method: 'POST', body, headers: { 'x-api-key': key } });
     expect(installed.status).toBe(201);
     await page.getByText('We saw your install').waitFor();
-    await page.getByRole('link', { name: 'Open the page of the link' }).click();
+    await page.getByRole('link', { name: 'Open the link page' }).click();
     // The page asks again every 30 seconds.
     await expect.poll(() => page.getByLabel('Clicks', { exact: true }).textContent(), { timeout: 60_000 }).toBe('1');
     // Its session also opens the live feed.

@@ -1,4 +1,4 @@
-/** `npm run admin`: the commands of the API's room, and those on the servers of this machine. */
+/** `npm run admin`: the commands of the API's room, and those for the servers of this machine. */
 import { runAdmin } from '#api/admin.ts';
 import { addBackupCommands } from './backup/backup-commands.ts';
 

@@ -1,4 +1,4 @@
-/** The processes between this one and the npm that runs it, so that their end is detected. */
+/** Watches the processes between this one and the npm that runs it, to detect when they end. */
 import { readdirSync, readFileSync } from 'node:fs';
 
 const chainMax = 8;
@@ -18,18 +18,18 @@ function parentOf(pid: number): number {
   return statusOf(pid).parent;
 }
 
-/** Whether it still runs: a zombie does not. */
+/** Whether the process is still running; a zombie is not. */
 export function isAlive(pid: number): boolean {
   const { state } = statusOf(pid);
   return state !== '' && state !== 'Z' && state !== 'X';
 }
 
-/** Whether it has ended and its parent has not asked how. */
+/** Whether the process is a zombie: it has ended and its parent has not collected its status. */
 export function isZombie(pid: number): boolean {
   return statusOf(pid).state === 'Z';
 }
 
-/** Its child processes. None if there is no /proc. */
+/** Its child processes; none if there is no /proc. */
 export function childrenOf(pid: number): number[] {
   try {
     const pids = readdirSync('/proc').map(Number).filter(Number.isInteger);

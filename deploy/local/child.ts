@@ -1,8 +1,8 @@
 /**
  * One child process on this machine: a server (Postgres, NATS, …) or a process of Signpost.
  *
- * It runs in a session of its own, so a Ctrl-C at the terminal reaches only the launcher. If the launcher dies, even by
- * kill -9, a guard ends the child: a few lines of shell that wait for the end of a pipe only the launcher holds.
+ * It runs in its own session, so that Ctrl-C at the terminal reaches only the launcher. If the launcher dies, even by
+ * kill -9, a guard ends the child: a few lines of shell that wait for the end of a pipe that only the launcher holds.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { sleep, systemTime } from '#common/time.ts';
 export const logBytesMax = 16 * 1024 * 1024;
 const guardGraceMs = 10_000;
 
-/** A failed start, as one sentence that says what to do. */
+/** A failed start; the message is one sentence that says what to do. */
 export class StartupError extends Error {
   constructor(message: string) {
     super(message);
@@ -32,10 +32,10 @@ export interface Child {
   readonly pid: number;
   /** Settles when the process has ended, for whatever reason. */
   readonly exited: Promise<Exit>;
-  /** The size of its log when it started: before that are lines of earlier processes. */
+  /** The size of its log when it started; earlier lines belong to previous processes. */
   readonly logStart: number;
   hasExited(): boolean;
-  /** Sends the stop signal, after the grace time the second one, and at last SIGKILL. */
+  /** Sends the stop signal, after the grace time the second signal, and finally SIGKILL. */
   stop(): Promise<void>;
   kill(signal: NodeJS.Signals): void;
 }
@@ -108,7 +108,9 @@ export async function startChild(command: ChildCommand): Promise<Child> {
   });
   const { pid } = child;
   if (failure !== undefined || pid === undefined) {
-    throw new StartupError(`${name} could not be started: ${failure?.message ?? 'the system returned no pid'}.`);
+    throw new StartupError(
+      `${name} could not be started: ${failure?.message ?? 'the operating system returned no process id'}.`,
+    );
   }
   child.on('error', () => undefined);
   const guard = startGuard(pid, signals);
@@ -153,16 +155,16 @@ export function cannotWrite(folder: string, error: unknown): string {
   return `${folder} cannot be written (${reason}): give this user write access, or set DATA_DIR to another folder.`;
 }
 
-/** Where a stack trace begins: the error message is above it. */
+/** Where a stack trace starts; the error message is above it. */
 const traceLine = /^\s*(at .*|Node\.js v[\d.]+)?$/;
-/** What a process logs for each of its parts once it has said why it ends. */
+/** What a process logs for each of its parts after it has logged why it exits. */
 const stoppedLine = /"msg":"stopped"/;
 
 /** The last informative lines of a log from a position on, for a message about a failed start. */
 export function logTail(file: string, from: number, lines = 8): string {
   try {
     const bytes = readFileSync(file);
-    // A log that is shorter was emptied meanwhile.
+    // If the log is shorter, it was truncated in the meantime.
     const informative = bytes
       .subarray(bytes.length < from ? 0 : from)
       .toString()
@@ -190,7 +192,7 @@ export async function waitUntilReady(
       const { code, signal } = await child.exited;
       const how = signal === null ? `code ${code}` : signal;
       throw new StartupError(
-        `${child.name} ended while starting (${how}). The end of ${logFile}:\n  ${logTail(logFile, child.logStart)}`,
+        `${child.name} exited while starting (${how}). The end of ${logFile}:\n  ${logTail(logFile, child.logStart)}`,
       );
     }
     if (await isReady()) return;

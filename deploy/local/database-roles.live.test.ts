@@ -46,7 +46,7 @@ afterAll(async () => {
   await database.stop();
 });
 
-test('redirectors and the SDK edge find links and apps by their URL', async () => {
+test('redirectors and the gateway find links and apps by their URL', async () => {
   for (const role of ['signpost_redirector', 'signpost_gateway'] as const) {
     expect([...(await readLinks(as[role], ['1.localhost/summer'])).keys()]).toEqual(['1.localhost/summer']);
     expect([...(await readApps(as[role], ['1.localhost'])).keys()]).toEqual(['1.localhost']);
@@ -82,7 +82,7 @@ const everybody = [
   'DELETE FROM click_holders',
 ];
 
-test('redirectors take shares of clicks by functions, and by nothing else', async () => {
+test('redirectors take shares of clicks only through functions', async () => {
   await owner.execute(`UPDATE links SET max_clicks = 9 WHERE id = 'lnk_1'`);
   const redirector = as.signpost_redirector;
   const enter = `SELECT signpost_enter_clicks('one', 'machine', 'redirector-0', $1, false) AS latest`;
@@ -98,7 +98,7 @@ test('redirectors take shares of clicks by functions, and by nothing else', asyn
       tenant.query('SELECT granted, returned, used FROM click_shares WHERE $1::text[] IS NOT NULL'),
     );
   expect([await seen('org_1'), await seen('org_2')]).toEqual([[{ granted: 4, returned: 1, used: 3 }], []]);
-  // As redirectors of the version before ask.
+  // The call of redirectors of the previous version.
   expect(await redirector.query(`SELECT * FROM signpost_take_clicks('one', 'lnk_1', 4, 1, 3, 200, 0)`)).toEqual([
     { outcome: 'granted', granted: 7, returned: 1, open_elsewhere: 0 },
   ]);
@@ -202,7 +202,7 @@ test.each(processRoles.flatMap((role) => refused[role].map((sql) => [role, sql] 
   },
 );
 
-test('within its transaction the SDK edge sees and adds links of one tenant only', async () => {
+test('within its transaction the gateway sees and adds only links of one tenant', async () => {
   const tenancy = new Tenancy(as.signpost_gateway);
   const add = (organization: string) =>
     tenancy.within(allApps(['org_1']), (tenant) =>
@@ -270,7 +270,7 @@ test('npm start creates missing roles, each with its own password that only the 
   }
 });
 
-test('without the roles, and as an owner that may not create any, everything is migrated and works', async () => {
+test('without the roles, and with an owner that may not create any, everything is migrated and works', async () => {
   const server = await ownPostgresForTest();
   const admin = new Postgres({ url: server.url, name: 'test', connectionsMax: 1 });
   try {
@@ -296,7 +296,7 @@ test('without the roles, and as an owner that may not create any, everything is 
   }
 });
 
-test('no process can run its own code as the owner of the schema', async () => {
+test('no process can run code as the owner of the schema', async () => {
   const open = await owner.query<{ name: string; fault: string }>(`
     SELECT p.oid::regprocedure::text AS name, fault
       FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname IN ('public', 'ingest')

@@ -10,7 +10,7 @@ export interface MadeUser {
 }
 
 /**
- * Creates the first user and an organization when there is no user yet.
+ * Creates the first user and an organization if there is no user yet.
  * @returns whether one was created, and a warning when its password is weak.
  * @throws StartupError when the given address or password is rejected.
  */

@@ -30,7 +30,7 @@ test('the lock of a process that has ended is ignored, as is that of another pro
   (await lockFolder(folder)).release();
 });
 
-test('if many want a folder left by a dead process, one gets it', async () => {
+test('if many processes want a folder left by a dead process, one gets it', async () => {
   writeFileSync(join(folder, 'lock'), '999999999 1');
   const results = await Promise.allSettled(Array.from({ length: 20 }, () => lockFolder(folder)));
   expect(results.filter((result) => result.status === 'fulfilled')).toHaveLength(1);

@@ -2,8 +2,8 @@
  * One running instance per data folder. The lock is a file that names its holder by pid and start time. The lock of
  * a process that has ended, or whose pid was reused, is ignored.
  *
- * The journal's lock (`common/journal/slot-lock.ts`) is a socket that its holder listens on. Here the holder is mostly another
- * program, such as Postgres, which outlives a killed launcher and must then still hold its folder.
+ * The journal's lock (`common/journal/slot-lock.ts`) is a socket that its holder listens on. Here the holder is usually
+ * another program, such as Postgres, which outlives a killed launcher and must then still hold its folder.
  */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { sleep, systemTime } from '#common/time.ts';
 import { isZombie } from './ancestry.ts';
 import { cannotWrite, StartupError } from './child.ts';
 
-/** A lock file always names its holder. One without a name was left by a power loss, or is not ours. */
+/** A lock file always names its holder. One without a name was left by a power loss, or belongs to another program. */
 const emptyGraceMs = 1_000;
 
 export interface FolderLock {

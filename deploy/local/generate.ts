@@ -27,7 +27,7 @@ const pages: Page[] = [
   ['dashboard/sdk-snippets.ts', sdkSnippets],
 ];
 
-/** Without the environment, so that the text is the same on every machine. */
+/** Ignores the environment, so that the text is the same on every machine. */
 function openapiDocument(): Record<string, unknown> {
   const about = aboutApi(loadConfig([], {}));
   const documented = [...apiRoutes, ...gatewayRoutes];
@@ -43,7 +43,7 @@ for (const [file, text] of pages) {
   try {
     current = readFileSync(path, 'utf8');
   } catch {
-    // A missing file is outdated too.
+    // A missing file also counts as outdated.
   }
   if (current === wanted) continue;
   if (isCheck) stale.push(file);

@@ -1,4 +1,7 @@
-/** `node dist/signpost.js health`: for the health check of a container. Exits with 0 if the process on METRICS_PORT is alive. */
+/**
+ * `node dist/signpost.js health`: the health check of a container. Exits with 0 if the process on METRICS_PORT is
+ * alive.
+ */
 import { loadConfig } from '#common/process/config.ts';
 
 const timeoutMs = 2_000;

@@ -46,7 +46,7 @@ export function instructions(addresses: Addresses): string {
   const place = loginFile === null ? 'with the password in ADMIN_PASSWORD' : `password in ${loginFile}`;
   const password = newPassword === null ? place : `password ${newPassword} (stored in ${loginFile})`;
   const isPrivate = addresses.apiUrl.startsWith('https:');
-  const warning = isPrivate ? '   the browser warns: the certificate was made on this machine' : '';
+  const warning = isPrivate ? '   your browser will warn you: the certificate is self-signed' : '';
   return [
     '',
     `Dashboard    ${addresses.apiUrl.replace(/\/v1$/, '/')}${warning}`,

@@ -56,7 +56,9 @@ function localLinks(config: Config): ProcessPlan['settings'] {
   return { SHORT_LINK_SCHEME: 'https', SHORT_LINK_PORT: String(https) };
 }
 
-/** In reverse order of stopping: processes that accept requests stop first, those that carry their records stop last. */
+/**
+ * In reverse order of stopping: processes that accept requests stop first, and those that move their records stop last.
+ */
 export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] {
   const { database, nats, redis, clickhouse } = facts.stores;
   const edge = { DATA_DIR: facts.dataDir, TLS_CERT_FILE: facts.certFile, TLS_KEY_FILE: facts.keyFile };

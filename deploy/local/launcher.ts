@@ -1,11 +1,11 @@
 /**
  * Runs everything on one machine with one command. Starts, in order: servers without a configured URL, migrations, the
- * first user, our processes. Stops them in reverse order.
+ * first user, Signpost's processes. Stops them in reverse order.
  *
  *   starting → ready → stopping → ended
  *
- * A fault during startup prints one sentence and exits with 1. A child that dies is restarted; one that keeps dying
- * stops everything with exit code 1. SIGTERM, SIGINT and the end of npm stop everything with exit code 0.
+ * An error during startup prints one sentence and exits with 1. A child that dies is restarted; a child that keeps
+ * dying stops everything with exit code 1. SIGTERM, SIGINT and the end of npm stop everything with exit code 0.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -228,7 +228,7 @@ export class Launcher {
     const { config, dataDir, supervisor, progress } = this.#parts;
     const logFolder = join(dataDir, 'logs');
     const host = probeHost(config.METRICS_HOST);
-    // All are added in this turn: processes stop in the order of the plans.
+    // All are added in the same turn, so that processes stop in the order of the plans.
     await Promise.all(
       processPlans(config, facts).map(async ({ name, role, entry, settings }, index) => {
         let metricsPort = config.METRICS_PORT === 0 ? 0 : config.METRICS_PORT + index;

@@ -50,7 +50,7 @@ export async function startServer(place: ServerPlace, plan: ServerPlan): Promise
         await waitUntilReady(child, logFile, () => plan.isReady(port), plan.readyTimeoutMs);
         return serverOf(child, port, plan.url(port), () => lock.release());
       } catch (error) {
-        // If we chose the port ourselves, another program may have taken it in between: try another one.
+        // If the port was chosen here, another program may have taken it in between; then another one is tried.
         const mayTryAgain = (place.port ?? 0) === 0 && tries < portTries && error instanceof StartupError;
         if (!mayTryAgain || !/address already in use/i.test(error.message)) throw error;
       }

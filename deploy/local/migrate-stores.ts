@@ -18,7 +18,7 @@ export async function migrateStores(stores: StoresToMigrate): Promise<void> {
   const log = stores.log ?? (() => undefined);
   const clickhouse = new ClickHouse({ url: stores.clickhouseUrl });
   try {
-    // Waits for both even if one fails: ending now must not stop a server during the other's migration.
+    // Waits for both even if one fails, so that exiting does not stop a server during the other's migration.
     const [postgres, migrated] = await Promise.allSettled([
       migratePostgres({ url: stores.databaseUrl, log }),
       migrateClickHouse(clickhouse, { retentionDays: stores.retentionDays }),
@@ -31,11 +31,11 @@ export async function migrateStores(stores: StoresToMigrate): Promise<void> {
   }
 }
 
-/** Maximum length of an answer that is quoted: something other than the store may have sent it. */
+/** Maximum length of a quoted response, which something other than the store may have sent. */
 const reasonCharsMax = 300;
 
 function failed(store: string, error: unknown): StartupError {
-  // An error of several connection attempts has a code and no message.
+  // An error of several connection attempts has a code but no message.
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   const reason = (error instanceof Error && error.message) || code || String(error);
   return new StartupError(`${store} could not be migrated: ${reason.slice(0, reasonCharsMax)}`);

@@ -88,14 +88,14 @@ const subjects: [string, Role[], Role[]][] = [
   [`${inboxPrefixOf('api')}.x`, [], ['api']],
 ];
 
-test.each(subjects)('%s is for its own processes only', async (subject, publishers, listeners) => {
+test.each(subjects)('%s is only for its own processes', async (subject, publishers, listeners) => {
   const limited = roles.filter((role) => role !== 'operator');
   const found: { publishers: Role[]; listeners: Role[] } = { publishers: [], listeners: [] };
   for (const role of limited) {
     if (await mayPublish(role, subject)) found.publishers.push(role);
     if (await mayListen(role, subject)) found.listeners.push(role);
   }
-  // Ordinary users are in another account than the server's system, so they get no answer from it.
+  // Ordinary users are in a different account than the server's system account, so they get no response from it.
   expect(found).toEqual({ publishers, listeners });
 });
 
@@ -125,7 +125,7 @@ test('without a password, or with a wrong one, there is no connection', async ()
   }
 });
 
-test('only their owner can read the passwords and the configuration, and they stay the same', async () => {
+test('only their owner can read the passwords and the configuration, and restarts do not change them', async () => {
   const files = ['nats.conf', ...[...roles, 'system'].map((role) => `password-${role}`)];
   const texts = () => files.slice(1).map((file) => readFileSync(join(dataDir, file), 'utf8'));
   const before = texts();

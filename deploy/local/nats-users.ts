@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import type { LogNames } from '#common/log/log-names.ts';
 import { inboxPrefixOf } from '#common/stores/nats.ts';
-import { keptPassword } from './kept-password.ts';
+import { storedPassword } from './stored-password.ts';
 
 export type NatsRole = 'publisher' | 'ingest' | 'gateway' | 'api' | 'operator' | 'system';
 
@@ -19,7 +19,7 @@ const inboxOf = (role: NatsRole) => `${inboxPrefixOf(role)}.>`;
 const limitedRoles = ['publisher', 'ingest', 'gateway', 'api'] as const;
 type LimitedRole = (typeof limitedRoles)[number];
 
-/** Subjects that each process uses, and no others. */
+/** The subjects that each process may use. */
 export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, Permissions>> {
   const streamApi = [names.api('STREAM.INFO'), names.api('STREAM.CREATE')];
   return {
@@ -30,7 +30,7 @@ export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, P
     ingest: {
       publish: [
         ...streamApi,
-        // Allows purging what is committed and resizing the log; no other user may.
+        // Allows purging committed records and resizing the log; no other user may.
         ...[names.api('STREAM.UPDATE'), names.api('STREAM.PURGE')],
         ...['CREATE', 'DELETE', 'MSG.NEXT'].map((verb) => names.api(`CONSUMER.${verb}`, '>')),
         names.marks,
@@ -40,7 +40,7 @@ export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, P
       subscribe: [inboxOf('ingest'), names.marksRequest, names.progress, names.archive],
     },
     gateway: { publish: [names.archive], subscribe: [inboxOf('gateway')] },
-    // The live feed, and how full the log is.
+    // For the live feed, and for the fill level of the log.
     api: {
       publish: [names.api('STREAM.INFO'), ...['CREATE', 'MSG.NEXT'].map((verb) => names.api(`CONSUMER.${verb}`, '>'))],
       subscribe: [inboxOf('api')],
@@ -52,7 +52,7 @@ export type NatsPasswords = Readonly<Record<NatsRole, string>>;
 
 /** The passwords stored in the server's folder. */
 export function natsPasswords(dataDir: string): NatsPasswords {
-  const of = (role: NatsRole) => keptPassword(join(dataDir, `password-${role}`));
+  const of = (role: NatsRole) => storedPassword(join(dataDir, `password-${role}`));
   return {
     publisher: of('publisher'),
     ingest: of('ingest'),
@@ -78,7 +78,7 @@ export function natsUsers(passwords: NatsPasswords, names: LogNames): string[] {
     `    { user: operator, password: ${JSON.stringify(passwords.operator)} }`,
     '  ]',
     '}',
-    // A separate system account next to the global one, which has the logs of earlier versions.
+    // A separate system account besides the global one, which contains the logs of earlier versions.
     `accounts { SYS: { users: [ { user: system, password: ${JSON.stringify(passwords.system)} } ] } }`,
     'system_account: SYS',
   ];

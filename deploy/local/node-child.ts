@@ -15,11 +15,11 @@ export interface NodeProcess {
   readonly metricsPort: number;
 }
 
-/** A busy or slow machine starts slowly; a process that ends while it starts is noticed at once. */
+/** A busy or slow machine starts slowly; a process that exits while starting is noticed immediately. */
 const readyTimeoutMs = 120_000;
 const restartTimeoutMs = 30_000;
 
-/** Whether a path of the process's own small server is answered with 200. */
+/** Whether a path of the process's metrics server returns 200. */
 function isOk(host: string, port: number, path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const request = get({ host, port, path, timeout: 2_000 }, (response) => {

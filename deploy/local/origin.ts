@@ -60,7 +60,7 @@ const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock)
 exposeOutbox(metrics, api.outbox);
 exposeMail(metrics, api.mailer);
 exposeLearner(metrics, api.linkLearner);
-// NATS may connect later: until then clicks older than some minutes can't be looked up, and everything else works.
+// NATS may connect later; until then, clicks older than some minutes can't be looked up, and everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: url } = config;
 const archive = new NatsClickArchive(Nats.connect({ url, name, installation, onRefusal }));

@@ -46,7 +46,7 @@ function portFault(code: string, port: number, setting: string, host: string): s
     case 'EADDRINUSE':
       return `port ${port} of ${host} is in use: stop the process that uses it (ss -ltnp 'sport = :${port}' shows it)${other}.`;
     case 'EACCES':
-      return `port ${port} of ${host} is not allowed to this user: give node CAP_NET_BIND_SERVICE or start as root${other}.`;
+      return `port ${port} of ${host} needs more rights than this user has: give node CAP_NET_BIND_SERVICE or start as root${other}.`;
     default:
       return `port ${port} of ${host} can't be bound (${code}): is ${host} an address of this machine?`;
   }

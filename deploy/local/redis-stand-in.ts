@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { createRedisCommandExecutor, RedisServerState, Resp2Server } from 'js-redis-server/core';
 import { closeNewFiles } from '#common/process/config.ts';
-import { keptPassword } from './kept-password.ts';
+import { storedPassword } from './stored-password.ts';
 
 closeNewFiles();
 const databaseCount = 1;
@@ -16,7 +16,7 @@ if (!Number.isInteger(port) || passwordFile === '') {
   process.exit(1);
 }
 
-const state = new RedisServerState({ databaseCount, requirepass: keptPassword(passwordFile) });
+const state = new RedisServerState({ databaseCount, requirepass: storedPassword(passwordFile) });
 const resp = new Resp2Server({ server: state, executor: createRedisCommandExecutor() });
 resp.server.listen(port, '127.0.0.1');
 await once(resp.server, 'listening');

@@ -1,4 +1,4 @@
-/** Permissions in the Redis that runs on this machine: the real one by user, the stand-in by password only. */
+/** Permissions in the Redis that runs on this machine: by user in the real server, only by password in the stand-in. */
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';

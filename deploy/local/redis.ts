@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url';
 import { searchPath } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { StartupError } from './child.ts';
-import { keptPassword } from './kept-password.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
 import { answers } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
+import { storedPassword } from './stored-password.ts';
 
 export interface RedisPlace extends ServerPlace {
   /** Called with one line if the stand-in written in JavaScript is used because no real server was found. */
@@ -18,8 +18,8 @@ export interface RedisPlace extends ServerPlace {
 }
 
 /**
- * `operator` has all permissions, for a person with `redis-cli`; `signpost` all but administration; `redirector` can
- * read and cache links and subscribe to their changes.
+ * `operator` has all permissions, for a person with `redis-cli`; `signpost` has all except administration; `redirector`
+ * can read and cache links and subscribe to their changes.
  */
 export type RedisRole = 'operator' | 'signpost' | 'redirector';
 
@@ -49,7 +49,7 @@ function configuration(port: number, place: RedisPlace, passwords: Readonly<Reco
     'appendonly no',
     'daemonize no',
     `maxmemory ${place.bytesMax ?? bytesMaxDefault}`,
-    // At the limit the least recently used clicks are evicted, instead of limits and logins being refused.
+    // At the memory limit, the least recently used clicks are evicted, instead of rejecting limits and logins.
     'maxmemory-policy volatile-lru',
     'maxmemory-samples 10',
     'user default off',
@@ -63,7 +63,7 @@ function configuration(port: number, place: RedisPlace, passwords: Readonly<Reco
  */
 export type RedisProgram = { readonly isStandIn: false; readonly command: string } | { readonly isStandIn: true };
 
-/** valkey-server or redis-server on the PATH, else the stand-in. @throws StartupError if there is neither. */
+/** valkey-server or redis-server on the PATH, otherwise the stand-in. @throws StartupError if there is neither. */
 export function findRedis(): RedisProgram {
   const command = findProgram(['valkey-server', 'redis-server'], ['/usr/sbin', '/usr/local/sbin']);
   if (command !== undefined) return { isStandIn: false, command };
@@ -86,9 +86,9 @@ export async function startRedis(place: RedisPlace): Promise<RedisServer> {
   const program = findRedis();
   const fileOf = (role: RedisRole) => join(place.dataDir, `password-${role}`);
   const passwords = {
-    operator: keptPassword(fileOf('operator')),
-    signpost: keptPassword(fileOf('signpost')),
-    redirector: keptPassword(fileOf('redirector')),
+    operator: storedPassword(fileOf('operator')),
+    signpost: storedPassword(fileOf('signpost')),
+    redirector: storedPassword(fileOf('redirector')),
   };
   const userOf = (role: RedisRole) =>
     program.isStandIn ? { user: 'default', password: passwords.operator } : { user: role, password: passwords[role] };

@@ -46,7 +46,7 @@ test('a port that is taken between its choice and the start is replaced; any oth
   const started = await ports.startOn('ingest', async (port) => {
     tried.push(port);
     if (tried.length < 3)
-      throw new Error(`ingest ended while starting: listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
+      throw new Error(`ingest exited while starting: listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
     return port;
   });
   expect(new Set(tried).size).toBe(3);

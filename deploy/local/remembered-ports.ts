@@ -1,10 +1,10 @@
-/** Ports that npm start chose, in a file of DATA_DIR: each start reuses them, so that noted addresses stay valid. */
+/** Ports that npm start chose, in a file of DATA_DIR: each start reuses them, so that known URLs stay valid. */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { freePort, isFree } from './ports.ts';
 
 const triesMax = 3;
 
-/** Of a process that did not start, the message has the end of its log. */
+/** If a process did not start, the message contains the end of its log. */
 function isPortTaken(error: unknown): boolean {
   return error instanceof Error && /EADDRINUSE|address already in use|is in use/i.test(error.message);
 }
@@ -18,7 +18,7 @@ export class RememberedPorts {
     this.#ports = new Map(Object.entries(readPorts(file)));
   }
 
-  /** The port of an earlier start if it is free, else another one. */
+  /** The port of an earlier start if it is free, otherwise another one. */
   async choose(name: string, host = '127.0.0.1'): Promise<number> {
     const before = this.#ports.get(name);
     if (before !== undefined && (await isFree(before, host))) return before;
@@ -29,7 +29,7 @@ export class RememberedPorts {
     return port;
   }
 
-  /** Starts what listens on the port of this name, on another one if a program takes it first. */
+  /** Starts the listener on the port of this name, or on another port if a program takes it first. */
   async startOn<T>(name: string, start: (port: number) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       const port = await this.choose(name);
@@ -49,7 +49,7 @@ export class RememberedPorts {
   }
 }
 
-/** None if the file is missing or damaged: then other ports are chosen. */
+/** Empty if the file is missing or damaged; then other ports are chosen. */
 function readPorts(file: string): Record<string, number> {
   try {
     const read: unknown = JSON.parse(readFileSync(file, 'utf8'));

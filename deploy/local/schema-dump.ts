@@ -15,7 +15,7 @@ interface Statement {
   readonly sql: string;
 }
 
-/** Tables, keys, indexes, functions, triggers and policies, each group by name. Migration bookkeeping is left out. */
+/** Tables, keys, indexes, functions, triggers and policies, each group by name. Migration bookkeeping is omitted. */
 const postgresSql = `
 WITH spaces AS (
   SELECT oid, nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_%' AND nspname <> 'information_schema'

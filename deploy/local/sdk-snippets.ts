@@ -1,6 +1,6 @@
 /**
- * The snippets that the dashboard shows: of the examples the lines between `// snippet` and `// end`, of the pages of the
- * native SDKs the first block of code.
+ * The snippets that the dashboard shows: the lines between `// snippet` and `// end` of the examples, and the first
+ * code block of the native SDKs' READMEs.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -45,7 +45,7 @@ test('keys that one of the secrets can decrypt do not prevent a start', async ()
   await check(`${second},${first}`);
 });
 
-test('a secret of the same name with other bytes is refused in one sentence that says what to do', async () => {
+test('a secret with the same name and different bytes is rejected with one sentence that says what to do', async () => {
   await keepApp('app_2', second);
   await expect(check(newSecretKey('k1'))).rejects.toThrow(
     /^The API keys of 2 apps \(app_1, app_2\) can't be decrypted with SECRET_KEY: restore the SECRET_KEY [^\n]+LOST_API_KEYS=replace once[^\n]+\.$/,
@@ -53,12 +53,12 @@ test('a secret of the same name with other bytes is refused in one sentence that
   await expect(check(first)).rejects.toThrow('The API keys of 1 app (app_2) can');
 });
 
-test('lost keys are replaced on request, and the others stay', async () => {
+test('lost keys are replaced on request, and other keys stay', async () => {
   const before = await db.query<{ api_key_ciphertext: string }>(
     "SELECT api_key_ciphertext FROM apps WHERE id = 'app_1'",
   );
   await check(first, 'replace');
-  expect(notes).toEqual(['1 apps got new API keys: GET /apps/{id} shows them']);
+  expect(notes).toEqual(['1 apps got new API keys; GET /apps/{id} shows them']);
   await check(first);
   expect(await db.query("SELECT api_key_ciphertext FROM apps WHERE id = 'app_1'")).toEqual(before);
 });

@@ -14,7 +14,7 @@ export interface SecretCheck {
   readonly note: (line: string) => void;
 }
 
-/** @throws StartupError when API keys in Postgres can't be decrypted and LOST_API_KEYS does not say to replace them. */
+/** @throws StartupError when API keys in Postgres can't be decrypted and LOST_API_KEYS is not set to replace them. */
 export async function checkSecret({ databaseUrl, secretKey, source, onLost, note }: SecretCheck): Promise<void> {
   const apiKeys = new ApiKeys(parseSecretKeys(secretKey));
   const db = new Postgres({
@@ -27,7 +27,7 @@ export async function checkSecret({ databaseUrl, secretKey, source, onLost, note
     const lost = await appsWithLostKey(db, apiKeys);
     if (lost.length === 0) return;
     if (onLost === 'replace') {
-      note(`${await replaceLostKeys(db, apiKeys, lost)} apps got new API keys: GET /apps/{id} shows them`);
+      note(`${await replaceLostKeys(db, apiKeys, lost)} apps got new API keys; GET /apps/{id} shows them`);
       return;
     }
     const some = lost.slice(0, 3).map(({ id }) => id);

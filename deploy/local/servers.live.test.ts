@@ -54,7 +54,7 @@ test('postgres ends with all its processes although one of them hangs, and start
 test('postgres starts although the process of its lock file is a zombie', async () => {
   const [, start] = starts[0];
   await (await start(0)).stop();
-  // Its parent becomes a program that never asks how it ended.
+  // Its parent becomes a program that never collects its exit status.
   const parent = spawn('/bin/sh', ['-c', 'sleep 0 & echo $!; exec sleep 600'], { stdio: ['ignore', 'pipe', 'ignore'] });
   const [line] = (await once(parent.stdout, 'data')) as [Buffer];
   const pid = Number(line.toString());
@@ -74,7 +74,7 @@ test.each(starts)('%s says which port is in use', async (_name, start) => {
   await new Promise((resolve) => squatter.close(resolve));
 });
 
-test.runIf(process.getuid?.() === 0)('postgres starts as root from a folder that only root may enter', async () => {
+test.runIf(process.getuid?.() === 0)('postgres starts as root from a folder that only root can enter', async () => {
   chmodSync(folder, 0o700);
   const closed = join(folder, 'closed');
   mkdirSync(closed, { mode: 0o700 });

@@ -9,7 +9,7 @@ function readersOf(name: SettingName): ProcessRole[] {
   return roles.filter((role) => (settingsOfRole[role] as readonly SettingName[]).includes(name));
 }
 
-/** Settings that the same processes read stand together; first those of the most processes. */
+/** Settings that the same processes read are grouped; groups of the most processes come first. */
 function groups(): Map<string, SettingName[]> {
   const found = new Map<string, SettingName[]>();
   const read = (Object.keys(settings) as SettingName[]).map((name) => ({ name, readers: readersOf(name) }));

@@ -16,11 +16,11 @@ import { contentFaults } from '#common/process/config-contents.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { ancestors, isIntact } from './ancestry.ts';
 import { StartupError } from './child.ts';
-import { closeDataFolder } from './closed-folder.ts';
+import { unreachableServers } from './configured-servers.ts';
 import { lockFolder } from './folder-lock.ts';
-import { unreachableServers } from './given-servers.ts';
 import { faultText, Launcher } from './launcher.ts';
 import { refuseMissingServers } from './missing-servers.ts';
+import { makeDataFolderPrivate } from './private-folder.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { Supervisor } from './supervisor.ts';
 
@@ -51,10 +51,10 @@ async function main(progress: Progress): Promise<void> {
   if (isValidationOnly()) return progress.text('The settings are valid.');
   const dataDir = resolve(config.DATA_DIR);
   closeNewFiles();
-  closeDataFolder(dataDir);
+  makeDataFolderPrivate(dataDir);
   const lock = await lockFolder(dataDir);
   const built = buildIfStale();
-  // The code that awaits this promise reports the failure; until then it must not count as unhandled.
+  // The code that awaits this promise reports the failure; until then, it must not count as an unhandled rejection.
   built.catch(() => undefined);
 
   let ending: Promise<void> | undefined;

@@ -60,7 +60,7 @@ test('a child that keeps dying is given up once, after a limited number of death
   await supervisor.add('broken', () => shell('broken', 'echo start >> starts; exit 3'));
   await vi.waitFor(() => expect(givenUp).toEqual(['broken']), 5_000);
   expect(readFileSync(join(folder, 'starts'), 'utf8')).toBe('start\n'.repeat(3));
-  expect(lines.at(-1)).toBe('broken exited 3 times in a row; giving up. Its log says why');
+  expect(lines.at(-1)).toBe('broken exited 3 times in a row; giving up. See its log for the reason');
 });
 
 test('a failing onChange is reported once, does not count as an exit, and leaves the child supervised', async () => {
@@ -90,7 +90,7 @@ test('a failing onChange is reported once, does not count as an exit, and leaves
   await supervisor.add('second', () => shell('second', 'exec sleep 60'));
   expect(supervisor.list().map(({ name }) => name)).toEqual(['sleeper', 'second']);
   expect(lines.filter((line) => line.includes('ENOSPC'))).toEqual([
-    'the list of running processes could not be written: ENOSPC',
+    'writing the list of running processes failed: ENOSPC',
   ]);
   expect(givenUp).toEqual([]);
 });

@@ -5,8 +5,9 @@
  * - A child that exits unexpectedly is restarted, after a pause that doubles with each consecutive exit.
  * - A failed start counts as an exit; a failing onChange (for example on a full disk) does not.
  * - After `settledMs` of running, the count of consecutive exits restarts at zero.
- * - After `deathsMax` consecutive exits the supervisor gives up: it reports so once, and its owner decides what to do.
- * - stop() ends all children in reverse order of addition, and prevents further starts.
+ * - After `deathsMax` consecutive exits the supervisor gives up: it reports that once, and its owner decides what to
+ *   do.
+ * - stop() stops all children in reverse order of addition, and prevents further starts.
  */
 import type { Exit } from './child.ts';
 
@@ -18,7 +19,7 @@ export interface Running {
 }
 
 export interface SupervisorOptions {
-  /** One line for an exit or a restart. */
+  /** Called with one line for an exit or a restart. */
   readonly say: (line: string) => void;
   /** Called once, with the child that kept exiting. */
   readonly onGiveUp: (name: string) => void;
@@ -108,7 +109,7 @@ export class Supervisor {
         if (running === undefined) deaths += 1;
       }
     }
-    say(`${entry.name} exited ${deaths} times in a row; giving up. Its log says why`);
+    say(`${entry.name} exited ${deaths} times in a row; giving up. See its log for the reason`);
     this.#options.onGiveUp(entry.name);
   }
 
@@ -133,7 +134,7 @@ export class Supervisor {
       if (this.#isFailureSaid) return;
       this.#isFailureSaid = true;
       this.#options.say(
-        `the list of running processes could not be written: ${error instanceof Error ? error.message : error}`,
+        `writing the list of running processes failed: ${error instanceof Error ? error.message : error}`,
       );
     }
   }

@@ -1,7 +1,7 @@
 /**
- * What a simulation's clients know about the records that they sent: the ledger against which the stores are checked. A
- * record without an answer, or with a refusal, may be stored once or not at all; a promised one is stored exactly once.
- * If an install or event was sent several times under its id, one record is stored.
+ * The ledger of a simulation's clients: what they know about the records that they sent, against which the stores are
+ * checked. A record without an answer, or with a refusal, may be stored once or not at all; a promised one is stored
+ * exactly once. If an install or event was sent several times under its id, one record is stored.
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -34,7 +34,7 @@ export interface Judgement {
   readonly phantom: readonly number[];
 }
 
-/** The id of an event is unique for a day, that of an install for good. */
+/** The id of an event is unique for a day, that of an install permanently. */
 const dayMs = DAY_MS;
 
 export class Answers {

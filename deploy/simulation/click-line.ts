@@ -17,7 +17,7 @@ export interface SentClicks {
 const idChars = '0123456789abcdefghjkmnpqrstvwxyz';
 const stampChars = 10;
 
-/** Well-formed, and the same for every run of a seed. */
+/** Well-formed, and identical in every run of a seed. */
 export function idOf(prefix: string, ms: number, scheduler: Scheduler): string {
   let stamp = '';
   for (let left = ms; stamp.length < stampChars; left = Math.floor(left / 32))

@@ -1,6 +1,4 @@
-/**
- * An edge process of a simulated machine: the real journal, and clients who send records and note what was answered.
- */
+/** An edge process of a simulated machine: the real journal, and clients that send records and note the responses. */
 import { DAY_MS } from '#common/durations.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
@@ -85,7 +83,7 @@ export class EdgeSlot {
     return Math.min(now, ...recent.map(({ since }) => since), machine.disk.hinderedSince(now)) - syncedWithinMs;
   }
 
-  /** Since when what is answered now may not be synced: for as long as syncs have been slow. */
+  /** Since when answers may not have been synced, because syncs have been slow. */
   get hinderedSince(): number {
     const { machine } = this.#options;
     return machine.disk.hinderedSince(machine.now);
@@ -123,7 +121,7 @@ export class EdgeSlot {
       scheduler.note(() => `${program.name}: ${line}`);
       if (!line.includes('could not be synced')) return;
       const to = scheduler.now;
-      // Of a producer whose syncs failed until it was given up: that is never synced.
+      // For a producer whose syncs failed until it was given up: its data is never synced.
       const from = machine.disk.hinderedSince(to) - syncedWithinMs;
       this.#unsynced.push({ from, to, until: Number.POSITIVE_INFINITY });
     };

@@ -1,4 +1,4 @@
-/** Every fault of the simulation, each with what ends it. */
+/** Every fault of the simulation, with how it ends. */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Program } from './program.ts';
 import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
@@ -7,7 +7,7 @@ import type { World } from './world.ts';
 
 export interface Fault {
   readonly name: string;
-  /** Hits once. @returns what ends it, if it lasts. */
+  /** Hits once. @returns a function that ends it, if it lasts. */
   readonly hit: (world: World) => (() => void) | undefined;
 }
 
@@ -167,7 +167,7 @@ export const faults: readonly Fault[] = [
     hit: (world) => {
       const { random } = world.scheduler;
       const machine = random.pick(world.edges);
-      // About as long as it takes to fill a segment: one is begun while another is being synced.
+      // About as long as it takes to fill a segment: a new one is started while another is being synced.
       machine.disk.setFaults({ ...noDiskFaults(), syncMsMax: world.shape.turnMs * random.pick([0.5, 2, 5]) });
       // What has reached the log in the meantime is not lost with the disk.
       machine.link.isCut = random.next() < 0.7;

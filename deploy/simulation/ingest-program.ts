@@ -47,7 +47,7 @@ export interface IngestOptions {
 const flushIntervalMs = 200;
 const batchBytes = 8_388_608;
 const postgresRetryMs = 1_000;
-/** The room is taken whenever an ingest starts, which one does often here. */
+/** Room is made whenever an ingest starts, which happens often here. */
 const installsRememberedMax = 500;
 const factsOfAll = new Map([[clickApp, { ...windowHours, has_ios: true, has_android: true }]]);
 

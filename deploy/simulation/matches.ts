@@ -1,6 +1,5 @@
 /**
- * Checks what devices were answered: one click goes to one device, and a device has it by one match, as long as its
- * claim is stored.
+ * Checks the responses to devices: a click is matched to one device, by one match, as long as its claim is stored.
  */
 import { HOUR_MS } from '#common/durations.ts';
 import type { Match } from '#gateway/match/match-result.ts';
@@ -36,7 +35,7 @@ export class Matches {
       );
   }
 
-  /** Postgres has lost claims: from here on a click may be given away a second time. */
+  /** Postgres has lost claims: from here on, a click may be matched a second time. */
   forget(): void {
     this.#isJudged = false;
   }

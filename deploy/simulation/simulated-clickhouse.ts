@@ -167,7 +167,9 @@ export class SimulatedClickHouse extends CallableServer {
     this.#running = new Set();
   }
 
-  /** Copies each table at a moment of its own. It is a backup only if the server survives until all are copied. */
+  /**
+   * Copies each table at a different moment. The backup is complete only if the server survives until all are copied.
+   */
   backUp(): void {
     const { run, scheduler } = this;
     const [copy, begunAt] = [noContent(), scheduler.now];
@@ -183,7 +185,7 @@ export class SimulatedClickHouse extends CallableServer {
     }
   }
 
-  /** @returns the rows that are lost by that, and when its backup was begun (true time). */
+  /** @returns the rows that are lost by that, and when its backup was started (true time). */
   restore(): { lost: readonly SimulatedRow[]; begunAt: number } {
     this.crash();
     this.hits.restored++;

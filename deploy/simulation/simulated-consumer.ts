@@ -5,7 +5,7 @@
 import type { Scheduler, Step } from './scheduler.ts';
 import { isMatch, type SimulatedStream, type StoredMessage } from './simulated-stream.ts';
 
-/** How a delivery or a status leaves the server. `false` if nothing subscribes to the inbox any more. */
+/** Sends a delivery or a status. `false` if the inbox no longer has a subscriber. */
 export type Deliver = (inbox: string, reply: string, bytes: Buffer, status: number) => boolean;
 
 interface Pull {
@@ -133,7 +133,7 @@ export class SimulatedConsumer {
     }
   }
 
-  /** The consumer is deleted. @param isTold whether pending pulls get a status. */
+  /** Deletes the consumer. @param isTold whether pending pulls get a status. */
   close(isTold: boolean): void {
     this.#scheduler.cancel(this.#inactivity);
     for (const pull of [...this.#pulls]) {
@@ -175,7 +175,7 @@ export class SimulatedConsumer {
   #beat(pull: Pull): void {
     if (pull.heartbeatMs === 0) return;
     pull.beatAt = this.#scheduler.now + pull.heartbeatMs;
-    // One timer per pull: it is extended if something was delivered meanwhile.
+    // One timer per pull, extended if something was delivered in the meantime.
     if (pull.heartbeat?.callback === undefined) this.#beatLater(pull);
   }
 

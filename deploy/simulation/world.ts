@@ -1,5 +1,5 @@
 /**
- * Everything that a seed simulates: machines with edges and publishers, the log, and its readers. Whatever dies is
+ * Everything that a seed simulates: machines with edges and publishers, the log, and its readers. Programs that die are
  * restarted.
  */
 import { addressStart } from '#common/attribution/click-lines.ts';
@@ -26,9 +26,9 @@ import { recordsOf, type SimulatedRecord } from './thin-former.ts';
 export interface WorldShape {
   readonly machines: number;
   readonly slots: number;
-  /** The setting of the ingests at first. */
+  /** The initial setting of the ingests. */
   readonly partitions: number;
-  /** The setting of the edges at first: another number while the setting is being changed. */
+  /** The initial setting of the edges; a different number while the setting is being changed. */
   readonly edgePartitions: number;
   readonly sync: 'after_answer' | 'before_answer';
   readonly segmentBytes: number;
@@ -58,7 +58,7 @@ const watchMs = 100;
 const restartMsMax = 1_500;
 /** How long it takes until every process was restarted with a changed setting. */
 const rollMsMax = 5_000;
-/** How long before the earliest time that a replay must cover an operator lets it begin. */
+/** How long before the earliest required time an operator starts a replay. */
 const replayMarginMs = 120_000;
 
 export class World {
@@ -131,7 +131,7 @@ export class World {
     this.clickhouse.backUp();
   }
 
-  /** An operator stops ingest, restores the backup, and starts everything again. */
+  /** An operator stops ingest, restores the backup, and restarts everything. */
   restoreClickHouse(): void {
     for (const { program } of this.ingests) program?.kill();
     const { lost, begunAt } = this.clickhouse.restore();
@@ -240,7 +240,7 @@ export class World {
     this.#supervised.push(ingest);
   }
 
-  /** Whatever is dead is restarted after a while, as by a supervisor. */
+  /** Dead programs are restarted after a while, as by a supervisor. */
   #watch(): void {
     const { random } = this.scheduler;
     this.scheduler.after(watchMs, () => {
@@ -258,7 +258,7 @@ export class World {
     });
   }
 
-  /** Whether no edge has anything on its disk any more. */
+  /** Whether no edge has any data left on its disk. */
   get isDrained(): boolean {
     return this.edges.every((machine) => machine.disk.bytes === 0);
   }

@@ -34,7 +34,7 @@ export const trackEvents = sdkRoute({
   },
   answers: {
     202: {
-      description: 'How many events were accepted, and why others were rejected.',
+      description: 'How many events were accepted, and why the others were rejected.',
       schema: TrackedSchema,
       example: { accepted: 1, duplicates: 0, rejected: 0, errors: [] },
     },

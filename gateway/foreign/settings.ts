@@ -33,7 +33,8 @@ export const getSegmentSettings = sdkRoute({
   limit: 'general',
   tag: 'SDK',
   summary: "Get the settings for Segment's clients",
-  description: "What Segment's browser and mobile SDKs load first: one destination, Signpost, and no plugins.",
+  description:
+    "Segment's browser and mobile SDKs load these settings first. They name one destination, Signpost, and no plugins.",
   params: Type.Object({ write_key: Type.String({ description: 'The API key of the app.' }) }),
   answers: {
     200: {
@@ -79,7 +80,8 @@ export const getPosthogConfig = sdkRoute({
   limit: 'general',
   tag: 'SDK',
   summary: "Get the configuration for PostHog's clients",
-  description: "What PostHog's browser and mobile SDKs load first. It switches off everything but captures.",
+  description:
+    "PostHog's browser and mobile SDKs load this configuration first. It turns off everything except captures.",
   params: Type.Object({ project_key: Type.String({ description: 'The API key of the app.' }) }),
   query: Type.Object(ignored, { additionalProperties: false }),
   answers: { 200: { description: 'The configuration.', schema: settingsSchema, example: posthogConfig } },
@@ -104,7 +106,8 @@ export const getPosthogFlags = sdkRoute({
   limit: 'general',
   tag: 'SDK',
   summary: "Get the feature flags for PostHog's clients",
-  description: 'There are none: the answer is empty. Also at `/sdk/posthog/flags` and `/sdk/posthog/decide/`.',
+  description:
+    'Signpost has no feature flags: the answer is always empty. Also at `/sdk/posthog/flags` and `/sdk/posthog/decide/`.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
   unpackBody: unpackPosthogBody,

@@ -90,7 +90,7 @@ export const trackSegmentCall = sdkRoute({
   tag: 'SDK',
   summary: "Track one call of Segment's clients",
   description:
-    "One message of Segment's, as its browser SDK and its HTTP API send it. The path says what the message is. A rejected one is answered with 400.",
+    'A single Segment message, as sent by its browser SDK and HTTP API. The path gives the type of the message. A rejected message gets a 400.',
   params: Type.Object({
     call: Type.String({
       pattern: `^(${Object.keys(segmentCalls).join('|')})$`,

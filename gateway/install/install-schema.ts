@@ -10,7 +10,7 @@ function text(maxLength: number, description: string) {
 export const InstallBody = Type.Object(
   {
     ...deviceFields,
-    match_id: text(64, 'The match_id that POST /sdk/match returned. If absent, the match is made now.'),
+    match_id: text(64, 'The match_id from POST /sdk/match. If absent, the install is matched now.'),
     installed_at: Type.Optional(
       Type.Unsafe<string | number | null>({
         type: ['string', 'number', 'null'],

@@ -17,7 +17,7 @@ export const trackInstall = sdkRoute({
   tag: 'SDK',
   summary: 'Track an install',
   description:
-    'Idempotent: an install that is sent again, even concurrently, gets the first answer with 200 and duplicate: true, ' +
+    'Idempotent: a repeated install, even a concurrent one, gets the first answer with 200 and duplicate: true, ' +
     'and counts once. A click is attributed to at most one install.',
   body: InstallBody,
   bodyExample: {

@@ -115,7 +115,7 @@ export class Installation {
     if (match instanceof Rejection) return match;
     // The first answer is final, so it waits for the click.
     if (match?.reason === 'click_pending') {
-      return unavailable('The given click has not been processed yet. Send the install again.', ASK_AGAIN_MS / 1000);
+      return unavailable('The click has not been processed yet. Send the install again.', ASK_AGAIN_MS / 1000);
     }
     if (!match || match.match_type === 'none') return { match, link: null };
     const link = await links.find(asker.app.app_id, match.link_id);

@@ -8,7 +8,7 @@ import { sdkRoute } from '#gateway/deps.ts';
 
 /** Fields that determine a visitor's destination. */
 const destinations = ['ios_url', 'android_url', 'fallback_url', 'expired_url'] as const;
-const foreignHost = 'is on no host that the app allows for links created with its key';
+const foreignHost = 'points to a host that is not in the app’s allowed_destination_hosts';
 
 export const createSdkLink = sdkRoute({
   method: 'POST',

@@ -28,8 +28,8 @@ export const deviceFields = {
       items: { type: 'string', maxLength: 64 },
       maxItems: 32,
       description:
-        "The phone's preferred languages, the most preferred first (`Locale.preferredLanguages`, `LocaleList`). `language` is often " +
-        "the app's own, which says little when the app exists in one language only.",
+        "The phone's preferred languages, most preferred first (`Locale.preferredLanguages`, `LocaleList`). `language` is often " +
+        'the language of the app itself, which says little if the app has only one.',
     }),
   ),
   timezone: text(64, 'IANA, `Europe/Paris`.'),
@@ -42,17 +42,17 @@ export const deviceFields = {
   sdk_version: text(64, ''),
   device_id: text(
     256,
-    "The app's identifier of the device. With it, a repeated request gets the same answer, and new evidence gets a new one.",
+    "The app's identifier of the device. With it, a repeated request gets the same answer; new evidence gets a new answer.",
   ),
   install_id: text(
     installTextMax.install_id,
-    "The app's identifier of the install. POST /sdk/install generates one if absent, and needs this or device_id. A device that " +
-      'reinstalled the app has a new one: send it here too, so that the request is not mistaken for a re-engagement.',
+    "The app's identifier of the install. POST /sdk/install requires install_id or device_id, and generates an install_id if absent. A " +
+      'reinstall has a new install_id: send it here too, so that the request is not mistaken for a re-engagement.',
   ),
-  click_id: text(64, 'Evidence: the click itself.'),
+  click_id: text(64, 'Evidence: the id of the click.'),
   install_referrer: text(4096, "Evidence: the Play Store's referrer as received."),
   clipboard_url: text(2048, 'Evidence: a URL from the clipboard with click_id= in it.'),
-  url: text(2048, 'Evidence: the link that opened the app. An expired link is matched too, an archived one is not.'),
+  url: text(2048, 'Evidence: the link that opened the app. Expired links are matched too; archived links are not.'),
 };
 
 export const MatchBody = Type.Object(deviceFields, { title: 'MatchRequest' });
@@ -99,8 +99,8 @@ export const MatchAnswerSchema = Type.Object(
       type: ['string', 'null'],
       enum: [...noMatchReasons, null],
       description:
-        'Why there is no match. `click_pending`: the named click has not been processed yet, send the request again after `retry_after_ms`; ' +
-        'until then no answer is stored for the device.',
+        'Why there is no match. `click_pending`: the named click has not been processed yet; send the request again after `retry_after_ms`. ' +
+        'No answer is stored for the device until then.',
     }),
     retry_after_ms: Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0 }),
   },

@@ -19,9 +19,9 @@ export const matchDevice = sdkRoute({
   tag: 'SDK',
   summary: 'Match a device to a click',
   description:
-    'Evidence that names a click or a link is certain; if its click cannot be used, there is no match. Without evidence, recent clicks are compared with the device. A click is given ' +
-    'to one device only, and if two different links are equally likely, the device gets neither. A device that sends the request again gets its ' +
-    'first answer, unless it brings a new click: then it gets that, which is recorded as a re-engagement if its install is known.',
+    'Evidence that names a click or a link decides the match; if that click cannot be used, there is no match. Without evidence, the device is compared with recent clicks. A click is ' +
+    'matched to at most one device, and if two links are equally likely, neither is matched. Repeating the request returns the ' +
+    'first answer, unless the device brings a new click: then that click is matched, and recorded as a re-engagement if the install is known.',
   body: MatchBody,
   bodyExample: {
     platform: 'ios',
@@ -30,7 +30,7 @@ export const matchDevice = sdkRoute({
     language: 'en-US',
     device_id: 'device-7',
   },
-  answers: { 200: { description: 'The match, or that there is none.', schema: MatchAnswerSchema } },
+  answers: { 200: { description: 'The result; `matched` says whether there is a match.', schema: MatchAnswerSchema } },
   async handle({ matching, links, shortUrl }, { caller, body, ip, header }) {
     const device = body.device_id || body.install_id || '';
     const asker = { app: caller.app, ip, device, user_agent: header('user-agent'), install_name: installNameOf(body) };

@@ -1,11 +1,14 @@
-/** Batches of records as ingest leaves them: rows in ClickHouse, and the batch deleted in Postgres with its marks. */
+/**
+ * Batches of records in the state that ingest leaves: rows in ClickHouse, and the batch deleted in Postgres when its
+ * marks are stored.
+ */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 
-/** When all of these records happened. */
+/** The time of all these records. */
 export const batchTimeMs = Date.parse('2026-11-20T10:00:00Z');
 
-/** Rows of a batch, each a record of its own. @throws if ClickHouse does not take them. */
+/** Rows of a batch, each a distinct record. @throws if ClickHouse rejects them. */
 export async function storeRows(
   clickhouse: ClickHouse,
   table: string,
@@ -21,7 +24,7 @@ export async function storeRows(
   if (answer.kind !== 'written') throw new Error(`ClickHouse did not take the rows: ${answer.kind}`);
 }
 
-/** Begun and deleted: a trigger owes the batch. @param db as the owner. */
+/** Inserts and deletes a batch, so that a trigger queues it. @param db as the owner. */
 export async function commitBatch(
   db: Postgres,
   tables: readonly string[],

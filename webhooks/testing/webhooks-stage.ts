@@ -1,4 +1,4 @@
-/** Deliveries on a real Postgres, as the process's own role, with a clock that a test drives. */
+/** Deliveries with a real Postgres, using the process's own role, with a clock that a test drives. */
 import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
@@ -39,15 +39,15 @@ export interface WebhooksStage {
       events?: string[];
       appIds?: string[];
       eventNames?: string[];
-      /** Makes it a postback. */
+      /** Turns the endpoint into a postback. */
       postback?: { method: 'GET' | 'POST'; body?: string; campaigns?: string[] };
     },
   ): Promise<EndpointForTest>;
-  /** Owes messages to an endpoint. @returns their ids, in the order of their claims. */
-  owe(endpoint: EndpointForTest, count?: number, type?: string): Promise<string[]>;
+  /** Adds messages for an endpoint. @returns their ids, in the order in which they are claimed. */
+  addMessages(endpoint: EndpointForTest, count?: number, type?: string): Promise<string[]>;
   /** A process of its own. */
   process(parts?: Partial<DeliveryParts>): Deliveries;
-  /** Delivers everything that is due, by one process. */
+  /** Delivers all due messages with one process. */
   deliverAll(by?: Deliveries): Promise<void>;
   /** Claims messages and sends nothing. */
   claimOnly(max: number): Promise<string[]>;
@@ -101,7 +101,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
       );
       return { id, organization_id, secret };
     },
-    owe: async (endpoint, count = 1, type = 'endpoint.test') => {
+    addMessages: async (endpoint, count = 1, type = 'endpoint.test') => {
       const rows = await db.query<{ id: string }>(
         `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
          SELECT signpost_webhook_message_id($1, gen_random_uuid()::text), $1, $2, $3, $4, jsonb_build_object('n', n), $4::timestamptz - interval '1 ms' * ($5 - n)

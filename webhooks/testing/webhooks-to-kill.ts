@@ -1,4 +1,4 @@
-/** The webhooks process as production runs it, killed at a moment of its work that a trigger or the receiver holds still. */
+/** The webhooks process as in production, killed at a step where a trigger or the receiver blocks it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { childEnvironment } from '#common/process/config.ts';
@@ -12,8 +12,8 @@ const reachedWithinMs = 60_000;
 const endedWithinMs = 20_000;
 
 /**
- * A statement that reaches the trigger waits until its process was killed. Then it goes on, as the server does with a
- * client that is gone: what commits by itself is committed, what is in a transaction is not.
+ * A statement that reaches the trigger waits until its process was killed. Then it continues, as Postgres does for a
+ * client that disconnected: a single statement is committed, an open transaction is not.
  */
 const waiting = `
   CREATE FUNCTION wait_for_kill() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -84,7 +84,7 @@ export class WebhooksToKill {
     await this.#sessionsEnd();
   }
 
-  /** Ends a process in order. */
+  /** Stops a process gracefully. */
   async end(child: ChildProcess): Promise<void> {
     child.kill('SIGTERM');
     await until(async () => hasEnded(child), endedWithinMs, 'the process has not ended');
@@ -112,7 +112,7 @@ export class WebhooksToKill {
     await until(async () => hasEnded(child), endedWithinMs, 'the process has not ended');
   }
 
-  /** The server may still work for a process that is gone. */
+  /** The server may still execute statements of a process that is dead. */
   async #sessionsEnd(): Promise<void> {
     const sql = 'SELECT FROM pg_stat_activity WHERE application_name = $1 AND datname = current_database()';
     const isOver = async () => (await this.#stage.db.query(sql, [instance])).length === 0;

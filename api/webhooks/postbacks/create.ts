@@ -32,7 +32,7 @@ export const createPostback = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Create a postback',
-  description: 'From now on, an ad network gets a request for each chosen install or event, made from the template.',
+  description: 'Each chosen install or event sends a request to an ad network, built from the template.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -61,7 +61,7 @@ export const createPostback = route({
       contentFault({ method, url, body, events, event_names }, webhooks.refuseUrl);
     if (refused) return refused;
     const nowMs = clock();
-    // A server key is no user.
+    // A server key is not a user.
     const creator = caller.key ? null : caller.user_id;
     return tenancy.within(tenantOf(caller, [organizationId]), async (tenant) => {
       const denied = await refuseApps(tenant, caller, app_ids);
@@ -69,7 +69,7 @@ export const createPostback = route({
       const content = [method, url, body, description, events, event_names, campaigns, app_ids];
       const values = [newId('pbk', nowMs), ...content, creator, new Date(nowMs)];
       const [row] = await tenant.query<PostbackRow>(insertion, values);
-      if (!row) return invalid('body', `the organization has ${POSTBACKS_MAX} postbacks already: delete one first`);
+      if (!row) return invalid('body', `the organization has ${POSTBACKS_MAX} postbacks: delete one first`);
       return { status: 201, body: postbackAnswer(row) };
     });
   },

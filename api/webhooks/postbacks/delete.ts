@@ -11,7 +11,7 @@ export const deletePostback = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Delete a postback',
-  description: 'With what waits for it and its attempts. An attempt that is under way is finished.',
+  description: 'Also deletes its waiting messages and attempts. An attempt in progress still completes.',
   params: postbackParams,
   answers: {
     200: {

@@ -14,7 +14,7 @@ export const listPostbackAttempts = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'List the attempts of a postback',
-  description: 'Of the last 30 days, newest first. Their `url` is the template.',
+  description: 'Attempts of the last 30 days, newest first. Their `url` is the template.',
   params: postbackParams,
   query: Type.Object({ ...pageQuery, message_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
   answers: {

@@ -61,7 +61,7 @@ export function postbackAnswer({ disabled_at, failing_since, created_at, updated
   };
 }
 
-/** Runs the work on a postback that the caller may change (or, with `isRead`, see), within its tenant. */
+/** Runs the work on a postback that the caller may change (or, with `isRead`, read), within its tenant. */
 export async function withPostback<T>(
   deps: ApiDeps,
   caller: UserCaller,
@@ -80,7 +80,7 @@ export async function withPostback<T>(
 
 type Content = Pick<PostbackRow, 'method' | 'url' | 'body' | 'events' | 'event_names'>;
 
-/** Null for a postback that can be sent. */
+/** Null if the postback is valid. */
 export function contentFault(
   { method, url, body, events, event_names }: Content,
   refuseUrl: UrlRule,
@@ -88,7 +88,7 @@ export function contentFault(
   const fault = templateFault(url);
   if (fault !== null) return invalid('url', fault);
   const sample = sampleUrl(url);
-  if (sample === null) return invalid('url', 'must have its macros behind the host, and a / or ? before them');
+  if (sample === null) return invalid('url', 'must have its macros after the host, with a / or ? before them');
   const bodyFault = body === null ? null : templateFault(body);
   if (bodyFault !== null) return invalid('body', bodyFault);
   if (body !== null && method === 'GET') return invalid('body', 'is only sent with POST');
@@ -106,7 +106,7 @@ export const contentFields = {
   body: nullable(
     Type.String({
       maxLength: TEMPLATE_CHARACTERS_MAX,
-      description: 'A template too, sent with POST as application/x-www-form-urlencoded.',
+      description: 'Template of the body, sent with POST as application/x-www-form-urlencoded.',
     }),
   ),
   description: descriptionSchema,
@@ -114,7 +114,7 @@ export const contentFields = {
     minItems: 1,
     maxItems: postbackEvents.length,
     uniqueItems: true,
-    description: 'What it is sent for.',
+    description: 'The records for which it is sent.',
   }),
   event_names: eventNamesSchema,
   campaigns: nullable(
@@ -122,7 +122,7 @@ export const contentFields = {
       minItems: 1,
       maxItems: 100,
       uniqueItems: true,
-      description: 'The only campaigns it is sent for; null: every one, and records without one.',
+      description: 'Limits the postback to these campaigns; null: all campaigns, and records without one.',
     }),
   ),
   app_ids: appIdsSchema,

@@ -15,7 +15,7 @@ export const testPostback = route({
   limit: 'general',
   tag: 'Webhooks',
   summary: 'Send a test postback',
-  description: 'Within seconds, for an event that never happened. How that went is in the list of attempts.',
+  description: 'Sends a request for a made-up event within seconds. The list of attempts shows the result.',
   params: postbackParams,
   answers: {
     202: {

@@ -13,7 +13,7 @@ import {
   withPostback,
 } from './postback.ts';
 
-/** A value that does not change keeps when and why the postback was disabled. */
+/** An unchanged value keeps the time and reason of disabling. */
 const change = `
   UPDATE webhook_endpoints SET updated_at = $3, postback_method = $4, url = $5, postback_body = $6, description = $7, events = $8, event_names = $9,
          campaigns = $10, app_ids = $11,
@@ -32,7 +32,7 @@ export const updatePostback = route({
   tag: 'Webhooks',
   summary: 'Update a postback',
   description:
-    'Omitted fields keep their value. While a postback is disabled, nothing is added for it; what was waiting is sent once it is enabled again, with the new template.',
+    'Omitted fields keep their value. While a postback is disabled, no messages are created for it; messages that were already waiting are sent when it is enabled again, with the new template.',
   params: postbackParams,
   body: Type.Object(
     { ...Type.Partial(Type.Object(contentFields)).properties, enabled: Type.Optional(Type.Boolean()) },

@@ -1,7 +1,8 @@
 /**
- * Backs up what npm start keeps in DATA_DIR while it runs: journals, then Postgres, then ClickHouse. In this order, every
- * record that was answered before is in the backup. A journal deletes only what ClickHouse has, and the marks in Postgres
- * name no record that the later copy of ClickHouse lacks. What the copies have beyond the marks is recognized as after any restore.
+ * Backs up what npm start stores in DATA_DIR while it runs: journals, then Postgres, then ClickHouse. With this order,
+ * the backup contains every record that was accepted before. A journal deletes only what ClickHouse has, and the marks
+ * in Postgres name no record that the later copy of ClickHouse lacks. Records beyond the marks are recognized as after
+ * any restore.
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -24,11 +25,14 @@ export interface BackUpOptions {
 
 /** Secrets and passwords; absent ones were set in the environment. */
 const smallFiles = ['secret-key', 'address-key', 'login.json', 'journal/installation', 'journal/machine'];
-/** Ingest may have been behind, and clocks differ. */
+/** Margin, because ingest may have been behind, and clocks differ. */
 const replayMarginMs = 5 * MINUTE_MS;
 const freezeTimeoutMs = 120_000;
 
-/** A backup that fails leaves nothing. @throws StartupError if the servers do not run, or the folder is not empty. */
+/**
+ * A failed backup leaves nothing behind. @throws StartupError if the servers are not running, or the folder is not
+ * empty.
+ */
 export async function backUp(options: BackUpOptions): Promise<BackupFacts> {
   takeFolder(options.folder);
   try {
@@ -43,7 +47,7 @@ async function writeBackup({ dataDir, folder, nowMs }: BackUpOptions): Promise<B
   const urls = { postgres: localDatabaseUrl(dataDir), clickhouse: localClickHouseUrl(dataDir) };
   if (urls.postgres === '' || urls.clickhouse === '') {
     throw new StartupError(
-      `npm start does not run with DATA_DIR=${dataDir}. Start it first: a backup is made while it runs.`,
+      `npm start is not running with DATA_DIR=${dataDir}. Start it first: a backup is made while it runs.`,
     );
   }
   const writer = new BackupWriter(folder);
@@ -84,7 +88,9 @@ function takeFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
 }
 
-/** The newest segment of a journal first: older ones are deleted meanwhile, and what is left must have no gap. */
+/**
+ * The newest segment of a journal first: older ones may be deleted in the meantime, and the copies must have no gap.
+ */
 async function backUpJournals(root: string, writer: BackupWriter): Promise<void> {
   const segments = treeBelow(root).files.filter((file) => file.endsWith('.seg'));
   for (const file of segments.reverse()) await writer.addFile(join(root, file), join('journal', file));

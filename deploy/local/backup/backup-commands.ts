@@ -1,4 +1,4 @@
-/** `npm run admin -- backup` and `restore`: everything that npm start keeps on this machine. */
+/** `npm run admin -- backup` and `restore`: everything that npm start stores on this machine. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { AdminError } from '#api/admin/questions.ts';
@@ -12,7 +12,7 @@ export function addBackupCommands(program: Command, config: Config): void {
   program
     .command('backup')
     .description(
-      'Copy everything that npm start keeps on this machine to a new folder, while it runs. Every record that was answered before ' +
+      'Copy everything that npm start stores on this machine to a new folder, while it runs. Every record that was accepted before ' +
         'is in it. It contains all secrets: keep it where only you can read it.',
     )
     .argument('<folder>', 'a folder that does not exist yet, or is empty')
@@ -20,15 +20,15 @@ export function addBackupCommands(program: Command, config: Config): void {
       refuseExternalServers(config);
       const dataDir = resolve(config.DATA_DIR);
       const facts = await asAdminError(backUp({ dataDir, folder: resolve(folder), nowMs: systemClock }));
-      console.log(`${resolve(folder)} has everything that was answered before ${facts.started_at}, and all secrets.`);
+      console.log(`${resolve(folder)} has everything that was accepted before ${facts.started_at}, and all secrets.`);
       const unset = (['SECRET_KEY', 'ADDRESS_KEY'] as const).filter((name) => config[name] !== '');
-      if (unset.length > 0) console.log(`Not in it, because it comes from your environment: ${unset.join(', ')}.`);
+      if (unset.length > 0) console.log(`Not included, because it comes from your environment: ${unset.join(', ')}.`);
     });
 
   program
     .command('restore')
     .description(
-      'Restore a backup into DATA_DIR. npm start must not be running, and DATA_DIR must not have the data of Postgres or ClickHouse. ' +
+      'Restore a backup into DATA_DIR. npm start must not be running, and DATA_DIR must not contain data of Postgres or ClickHouse. ' +
         'Existing journals and an existing log are kept, because their records may be newer than the backup.',
     )
     .argument('<folder>', 'the folder of the backup')
@@ -36,9 +36,11 @@ export function addBackupCommands(program: Command, config: Config): void {
       refuseExternalServers(config);
       const dataDir = resolve(config.DATA_DIR);
       const restored = await asAdminError(restore({ dataDir, folder: resolve(folder) }));
-      console.log(`${dataDir} is restored to ${restored.started_at}. Start it with npm start.`);
+      console.log(`${dataDir} is restored to its state at ${restored.started_at}. Start it with npm start.`);
       if (!restored.hasNewerRecords) return;
-      console.log('Its journals and its log were kept, and may have newer records. Once it is ready, store them:');
+      console.log(
+        'Its journals and its log were kept and may contain newer records. Once npm start is ready, store them:',
+      );
       console.log(`  npm run admin -- replay --from ${restored.replay_from}`);
     });
 }

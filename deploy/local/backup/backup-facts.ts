@@ -5,17 +5,17 @@ import { StartupError } from '#deploy/local/child.ts';
 
 export const factsFile = 'backup.json';
 export const backupFormat = 1;
-/** The files of Postgres and ClickHouse can be read on the same kind of machine only. */
+/** The files of Postgres and ClickHouse can be read only on the same platform. */
 export const platform = `${process.platform}-${process.arch}`;
 
 export interface BackupFacts {
   readonly format: number;
-  /** Of Signpost. */
+  /** Version of Signpost. */
   readonly version: string;
   readonly platform: string;
   readonly started_at: string;
   readonly ended_at: string;
-  /** What `replay --from` needs, if the log has records that are newer. */
+  /** The argument for `replay --from`, if the log has newer records. */
   readonly replay_from: string;
   /** Symbolic links to create, and their targets. */
   readonly links: Readonly<Record<string, string>>;
@@ -28,12 +28,12 @@ export function readFacts(folder: string): BackupFacts {
   const facts = JSON.parse(readFileSync(file, 'utf8')) as BackupFacts;
   if (facts.format !== backupFormat) {
     throw new StartupError(
-      `${file} has format ${facts.format}, made by Signpost ${facts.version}: restore it with that version.`,
+      `${file} has format ${facts.format}, made by Signpost ${facts.version}: restore it with that version of Signpost.`,
     );
   }
   if (facts.platform !== platform) {
     throw new StartupError(
-      `The backup was made on ${facts.platform} and can be restored there only, not on ${platform}.`,
+      `The backup was made on ${facts.platform} and can be restored only there, not on ${platform}.`,
     );
   }
   return facts;

@@ -26,7 +26,7 @@ interface Tree {
   readonly links: readonly string[];
 }
 
-/** Everything below the folder, relative to it. Sockets are left out, and so is what disappears meanwhile. */
+/** Everything below the folder, relative to it. Omits sockets, and files that disappear in the meantime. */
 export function treeBelow(folder: string): Tree {
   const [files, folders, links]: [string[], string[], string[]] = [[], [], []];
   const walk = (path: string) => {
@@ -54,7 +54,7 @@ function isGone(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-/** Copies a file as long as it is now. @returns its SHA-256, or null if it does not exist (any more). */
+/** Copies a file up to its current length. @returns its SHA-256, or null if it does not exist (any more). */
 async function copyFile(from: string, to: string): Promise<string | null> {
   let source: FileHandle;
   try {
@@ -80,7 +80,7 @@ async function forEach<T>(items: readonly T[], work: (item: T) => Promise<void>)
   await Promise.all(Array.from({ length: copiesMax }, worker));
 }
 
-/** Copies files, named relative to both folders. Those that disappear meanwhile are left out. */
+/** Copies files, named relative to both folders. Files that disappear in the meantime are omitted. */
 export async function copyFiles(
   from: string,
   to: string,
@@ -108,7 +108,7 @@ export async function copyFolder(
 /** Writes into a backup, with a line in SHA256SUMS for each file. */
 export class BackupWriter {
   readonly #folder: string;
-  /** Symbolic links and their targets. They are no files of the backup, so that it can be kept anywhere. */
+  /** Symbolic links and their targets. They are recorded, not copied, so that the backup can be stored anywhere. */
   readonly links: Record<string, string> = {};
 
   constructor(folder: string) {

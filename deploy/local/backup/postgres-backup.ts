@@ -8,12 +8,15 @@ import { StartupError } from '#deploy/local/child.ts';
 import type { BackupWriter } from './backup-files.ts';
 
 const statementTimeoutMs = 600_000;
-/** The pool closes idle connections, and the backup belongs to the connection that began it. */
+/** The pool closes idle connections, but the backup belongs to the connection that started it. */
 const keepAliveMs = 5_000;
-/** The number of a lock that only this uses. */
+/** An advisory lock number that is used only here. */
 const lockNumber = 0x5167_6e70;
 
-/** What the documentation says to leave out: the server creates it again, or it is useless without this run of the server. */
+/**
+ * Files that the documentation says to omit: the server recreates them, or they are useless without this run of the
+ * server.
+ */
 const leftOut =
   /^(postmaster\.(pid|opts)|(pg_wal|pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans)\/.*)$|(^|\/)(pgsql_tmp[^/]*|pg_internal\.init)(\/|$)/;
 const segmentName = /^[0-9A-F]{24}$/;
@@ -40,7 +43,7 @@ export async function backUpPostgres(url: string, cluster: string, writer: Backu
       `SELECT labelfile, substring(labelfile FROM 'file ([0-9A-F]{24})') AS from, pg_walfile_name(lsn) AS to
        FROM pg_backup_stop(false)`,
     );
-    if (end === undefined) throw new StartupError('Postgres did not end the backup.');
+    if (end === undefined) throw new StartupError('Postgres did not finish the backup.');
     await writer.addText(end.labelfile, 'postgres/cluster/backup_label');
     const [numbering] = await db.query<{ since_ms: number }>('SELECT since_ms FROM ingest.numbering');
     const isNeeded = (name: string) => segmentName.test(name) && name >= end.from && name <= end.to;

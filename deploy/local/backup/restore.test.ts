@@ -32,10 +32,10 @@ async function backup(): Promise<string> {
   return target;
 }
 
-test('after a restore that ended in the middle, npm start refuses to run until the next one is complete', async () => {
+test('after an interrupted restore, npm start refuses to run until a restore is complete', async () => {
   const made = await backup();
   const files = ['clickhouse/store/file', 'postgres/cluster/file', 'key'].map((file) => join(dataDir, file));
-  // A folder in the place of the first file to copy.
+  // A folder in place of the first file to copy.
   mkdirSync(join(dataDir, 'key', 'folder'), { recursive: true });
   expect(() => refuseInterruptedRestore(dataDir)).not.toThrow();
   await expect(restore({ dataDir, folder: made })).rejects.toThrow('EISDIR');
@@ -46,7 +46,7 @@ test('after a restore that ended in the middle, npm start refuses to run until t
   expect(files.filter((file) => existsSync(file))).toEqual(files);
 });
 
-test('npm start refuses to run when one of the stores of an interrupted restore is in its place already', () => {
+test('npm start refuses to run if an interrupted restore has already put one of the stores in place', () => {
   mkdirSync(join(dataDir, 'clickhouse', 'store'), { recursive: true });
   mkdirSync(join(dataDir, 'postgres', 'cluster.restored'), { recursive: true });
   expect(() => refuseInterruptedRestore(dataDir)).toThrow(/was interrupted: restore again/);

@@ -1,17 +1,18 @@
 /**
- * Restores a backup into DATA_DIR, which no installation may be using. Existing journals and an existing log are kept: they
- * have records that are newer than the backup.
+ * Restores a backup into DATA_DIR, which no installation may be using. Existing journals and an existing log are kept,
+ * because they have records that are newer than the backup.
  *
  *   verified → copied to drafts → renamed
  *
- * The drafts are there from the first copied file to the last rename. npm start refuses to run beside them, and the next restore replaces them.
+ * The drafts exist from the first copied file to the last rename. While they exist, npm start refuses to run; the next
+ * restore replaces them.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartupError } from '#deploy/local/child.ts';
-import { closeDataFolder } from '#deploy/local/closed-folder.ts';
 import { lockFolder } from '#deploy/local/folder-lock.ts';
 import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
+import { makeDataFolderPrivate } from '#deploy/local/private-folder.ts';
 import { type BackupFacts, factsFile, readFacts } from './backup-facts.ts';
 import { checksumsFile, copyFiles, copyFolder, treeBelow, verifyBackup } from './backup-files.ts';
 import { flushDisks } from './disks.ts';
@@ -32,7 +33,7 @@ const installationFile = 'journal/installation';
 /** @throws StartupError if the backup is damaged, or DATA_DIR has data that it would replace. */
 export async function restore({ dataDir, folder }: RestoreOptions): Promise<Restored> {
   const facts = readFacts(folder);
-  closeDataFolder(dataDir);
+  makeDataFolderPrivate(dataDir);
   const lock = await lockFolder(dataDir);
   try {
     refuseOtherData(dataDir, folder);
@@ -60,7 +61,9 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
   }
 }
 
-/** npm start would begin an empty installation with the keys of the backup. @throws StartupError */
+/**
+ * Without this check, npm start would create an empty installation with the keys of the backup. @throws StartupError
+ */
 export function refuseInterruptedRestore(dataDir: string): void {
   const draft = stores.map((store) => draftOf(dataDir, store)).find((one) => existsSync(one));
   if (draft === undefined) return;
@@ -83,9 +86,7 @@ function draftOf(dataDir: string, store: string): string {
 function refuseOtherData(dataDir: string, folder: string): void {
   for (const store of stores) {
     if (!existsSync(join(dataDir, store))) continue;
-    throw new StartupError(
-      `${join(dataDir, store)} exists and would be replaced: move it elsewhere, then restore again.`,
-    );
+    throw new StartupError(`${join(dataDir, store)} already exists: move it elsewhere, then restore again.`);
   }
   const idOf = (place: string) => {
     const file = join(place, installationFile);
@@ -94,7 +95,7 @@ function refuseOtherData(dataDir: string, folder: string): void {
   const [own, backedUp] = [idOf(dataDir), idOf(folder)];
   if (own !== null && own !== backedUp) {
     throw new StartupError(
-      `${join(dataDir, 'journal')} belongs to another installation than the backup: set DATA_DIR to a new folder.`,
+      `${join(dataDir, 'journal')} belongs to a different installation than the backup: set DATA_DIR to a new folder.`,
     );
   }
 }

@@ -1,4 +1,4 @@
-/** The answers of ClickHouse's HTTP protocol. */
+/** The responses of ClickHouse's HTTP protocol. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';

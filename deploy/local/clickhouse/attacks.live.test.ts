@@ -178,7 +178,7 @@ test('without a password, or with a wrong one, every request is rejected, includ
   expect(await send('GET', '/?query=SELECT%201', right)).toEqual({ status: 200, text: '1\n' });
 });
 
-test('a page in a browser gets nothing, with or without the password', async () => {
+test('a page in a browser gets no access, with or without the password', async () => {
   const sql = `/?query=${encodeURIComponent('SELECT 1')}`;
   for (const headers of [
     { origin: 'http://127.0.0.1' },

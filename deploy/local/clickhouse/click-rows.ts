@@ -19,7 +19,7 @@ const defaults = {
 
 export const clickColumns: readonly string[] = Object.keys(defaults);
 
-/** Row `idx` of a batch that has its own link; every tenth is a bot, and there are a hundred visitors. */
+/** Row `idx` of a batch with its own link; every tenth is a bot, and there are a hundred visitors. */
 export function clickRow(batch: string, idx: number, time = defaults.time): unknown[] {
   const row = {
     ...defaults,

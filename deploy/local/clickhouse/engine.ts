@@ -56,7 +56,7 @@ export interface Written {
   readonly elapsedNs: number;
 }
 
-/** Defaults, unless a query sets something else. An asynchronous insert would be answered before it is on disk. */
+/** Defaults that a query can override. An asynchronous insert would be acknowledged before it is on disk. */
 const defaults: readonly [string, string][] = [
   ['async_insert', '0'],
   ['max_memory_usage', '4000000000'],
@@ -68,7 +68,7 @@ function quoted(name: string): string {
 
 function preludeOf(at: Circumstances): string {
   const settings = new Map([...defaults, ...at.settings]);
-  // The comment identifies this query when it has to be stopped.
+  // The comment identifies this query when it has to be cancelled.
   settings.set('log_comment', at.queryId);
   const assignments = [...settings].map(([key, value]) => `${key} = ${quote(value)}`);
   for (const [key, value] of at.params) assignments.push(`param_${key} = ${quote(value)}`);
@@ -82,7 +82,7 @@ export class Engine {
   readonly #dataDir: string;
   readonly #incomingDir: string;
   readonly #native = loadNative();
-  /** The engine lives as long as one session is open. */
+  /** The engine runs as long as one session is open. */
   readonly #anchor: Session;
 
   /** @throws if another process has the folder open. */
@@ -90,11 +90,11 @@ export class Engine {
     this.#dataDir = resolve(dataDir);
     this.#incomingDir = resolve(dataDir, '..', 'incoming');
     this.#anchor = new Session(this.#dataDir);
-    // Files of a killed process; the folder is exclusively ours once the engine is open.
+    // Files of a killed process; once the engine is open, this process has exclusive access to the folder.
     rmSync(this.#incomingDir, { recursive: true, force: true });
     rmSync(join(this.#dataDir, shadowFolder), { recursive: true, force: true });
     mkdirSync(this.#incomingDir, { recursive: true, mode: 0o700 });
-    // The engine looks for an unknown table as a file in the current folder: in this folder no file has such a name.
+    // The engine looks for an unknown table as a file in the current folder; in this folder, no file has such a name.
     process.chdir(this.#incomingDir);
   }
 
@@ -142,7 +142,7 @@ export class Engine {
 
   /** Runs `INSERT … FORMAT …` with its data. The counts include what views wrote. */
   async insertRows(at: Circumstances, head: InsertHead, body: Buffer): Promise<Written> {
-    // The engine would take a blank line for the end of the data, and what follows for another statement.
+    // The engine would treat a blank line as the end of the data, and what follows as another statement.
     const isSafe = textFormats.has(head.format) && !body.includes('\n\n');
     if (isSafe) return await this.#insert(at, `${head.before}${head.clauses}`, body);
     const file = join(this.#incomingDir, randomUUID());
@@ -172,8 +172,9 @@ export class Engine {
   }
 
   /**
-   * Makes a copy of the whole store out of hard links, below its shadow folder, and replaces the last one of that name.
-   * No insert may run meanwhile: a table and its rollups are frozen one after the other. @returns the folder.
+   * Creates a copy of the whole store with hard links, below its shadow folder, and replaces an earlier one of that
+   * name. No insert may run at the same time, because a table and its rollups are frozen one after the other. @returns
+   * the folder.
    */
   async freeze(name: string): Promise<string> {
     const frozen = join(this.#dataDir, shadowFolder, name);
@@ -196,7 +197,7 @@ export class Engine {
     return frozen;
   }
 
-  /** Of all tables that exist now. A running merge is cancelled, and leaves nothing. */
+  /** Applies to all tables that exist now. A running merge is cancelled and leaves nothing behind. */
   async setMerges(state: 'STOP' | 'START'): Promise<void> {
     const session = new Session(this.#dataDir);
     try {

@@ -51,7 +51,7 @@ async function insert(batch: string, rows: number): Promise<void> {
 const figures = `SELECT (SELECT count() FROM clicks) AS raw, (SELECT sum(r.rows) FROM clicks_by_link AS r) AS rollup,
   joinGet('fences', 'owner', toUInt16(7)) AS owner`;
 
-test('a copy made during inserts opens as a store of its own, in which every rollup has exactly the rows of its raw table', async () => {
+test('a copy made during inserts opens as a separate store, in which every rollup has exactly the rows of its raw table', async () => {
   await client.command("INSERT INTO fences SELECT 7, 1, 'someone'");
   let isDone = false;
   const inserts = [0, 1].map(async (lane) => {
@@ -79,16 +79,16 @@ test('a copy made during inserts opens as a store of its own, in which every rol
   }
 });
 
-test('a copy is refused to the reader, to a GET, and while another one is made', async () => {
+test('a copy is rejected for the reader, for a GET, and while another copy is being made', async () => {
   expect((await post('reader')).status).toBe(403);
   expect((await post('signpost', 'GET')).status).toBe(405);
-  // One may be made before the other request arrives.
+  // One copy may be finished before the other request arrives.
   const statuses = async () =>
     (await Promise.all([post('signpost'), post('signpost')])).map(({ status }) => status).sort();
   await expect.poll(statuses).toEqual([200, 500]);
 });
 
-test('a start of the server removes a copy that was left', async () => {
+test('starting the server removes a leftover copy', async () => {
   const { body } = await post('signpost');
   expect(existsSync(body.trim())).toBe(true);
   await server.stop();

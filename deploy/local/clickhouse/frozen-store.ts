@@ -1,6 +1,6 @@
 /**
- * The files of the store that FREEZE leaves out: definitions of tables, pending mutations, the data of Join tables. With
- * them, a frozen copy is a complete store, which the engine opens like its own.
+ * The files of the store that FREEZE omits: definitions of tables, pending mutations, the data of Join tables. With
+ * them, a frozen copy is a complete store that the engine can open.
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readlinkSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -24,7 +24,7 @@ export function completeFrozenStore(store: string, frozen: string): void {
       const file = join(folder, entry.name);
       // Without this folder, a Join table ignores its data.
       if (entry.isDirectory() && entry.name === 'tmp') mkdirSync(join(frozen, file), { recursive: true });
-      // The engine finds its first database by a link alone.
+      // The engine finds its first database only through a link.
       if (entry.isSymbolicLink()) linkInto(frozen, file, readlinkSync(join(store, file)));
       if (entry.isFile()) copyInto(join(store, file), join(frozen, file));
     }

@@ -1,4 +1,4 @@
-/** ClickHouse of npm start on a disk of its own that is nearly full. Needs the right to mount one: without it the test is skipped. */
+/** ClickHouse of npm start on a separate disk that is nearly full. Skipped without permission to mount one. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 test.skipIf(!isMounted)(
-  'nothing is merged while the disk is nearly full, rows are still stored, and merges go on once there is room',
+  'nothing is merged while the disk is nearly full, rows are still stored, and merges resume once there is room',
   async () => {
     await client.command('CREATE TABLE kept (n UInt64) ENGINE = MergeTree ORDER BY n');
     const partsAfterMerge = async () => {

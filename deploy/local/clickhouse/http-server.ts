@@ -1,6 +1,6 @@
 /**
- * ClickHouse's HTTP protocol, as far as its own clients use it, over the engine in this process. For one machine: two
- * users, no TLS, loopback only. Browsers are refused, and so is every statement that Signpost does not send.
+ * The parts of ClickHouse's HTTP protocol that its clients use, served by the engine in this process. For one machine:
+ * two users, no TLS, loopback only. Rejects browsers, and every statement that Signpost does not send.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AnswerFormat, answerFailure, answerParts, answerText, answerWritten } from './answer.ts';
@@ -31,7 +31,10 @@ export const defaultLimits: ServerLimits = {
 const headBytes = 64 * 1024;
 const browserOrLoopback = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
 
-/** Browsers send at least one of these, to loopback over plain HTTP `Origin` with every POST (Fetch Standard). */
+/**
+ * Browsers send at least one of these headers; to loopback over plain HTTP, they send `Origin` with every POST (Fetch
+ * Standard).
+ */
 function isFromPage({ headers }: IncomingMessage): boolean {
   return headers.origin !== undefined || Object.keys(headers).some((name) => name.startsWith('sec-fetch-'));
 }
@@ -87,13 +90,13 @@ export class ClickHouseServer {
       queryId = asked.at.queryId;
       await this.#run(asked, response);
     } catch (error) {
-      // Does not wait for the rest of a refused body.
+      // Does not wait for the rest of a rejected body.
       if (!request.complete) response.shouldKeepAlive = false;
       answerFailure(response, queryId, toFailure(error));
     }
   }
 
-  /** Not ClickHouse's: the online copy that a backup starts with. */
+  /** Not part of ClickHouse: the online copy with which a backup starts. */
   async #freeze({ method }: IncomingMessage, role: ClickHouseRole, response: ServerResponse): Promise<void> {
     if (method !== 'POST') return answerText(response, 405, 'Use POST.\n');
     if (role === 'reader') throw failure(164, 'READONLY', 'The reader may only SELECT');
@@ -157,7 +160,7 @@ export class ClickHouseServer {
     if (response.destroyed) return;
     let isRunning = true;
     response.once('close', () => {
-      // The engine may refuse if the query has just ended; then nothing is left to cancel.
+      // The engine may reject this if the query has just ended; then there is nothing left to cancel.
       if (isRunning) this.#engine.kill(kind.queryId).catch(() => undefined);
     });
     try {

@@ -19,7 +19,7 @@ export class StatementLane {
     return this.#running + this.#waiting.length;
   }
 
-  /** Only for a lane that is not full. */
+  /** Used only if the lane is not full. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running >= this.#runningMax) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#running++;
@@ -33,7 +33,9 @@ export class StatementLane {
     }
   }
 
-  /** Runs it while no other task of this lane runs. @throws if another one is waiting or running that way. */
+  /**
+   * Runs the task while no other task of this lane is running. @throws if another exclusive task is waiting or running.
+   */
   async runAlone<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isClosing) throw new Error('another task already runs alone');
     this.#isClosing = true;

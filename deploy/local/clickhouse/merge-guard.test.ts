@@ -3,7 +3,7 @@ import { MergeGuard } from './merge-guard.ts';
 
 const GIB = 2 ** 30;
 
-/** What a guard does as the free space of a disk changes. */
+/** Runs a guard while the free space of a disk changes. */
 async function statesOf(totalBytes: number, free: readonly number[]): Promise<string[]> {
   const states: string[] = [];
   let freeBytes = 0;
@@ -17,7 +17,7 @@ async function statesOf(totalBytes: number, free: readonly number[]): Promise<st
   return states;
 }
 
-test('merges stop below a GiB of a large disk, stay stopped for new tables, and go on with half as much again', async () => {
+test('merges stop below 1 GiB free on a large disk, stay stopped for new tables, and resume at 1.5 GiB', async () => {
   const states = await statesOf(
     100 * GIB,
     [50, 1.01, 0.99, 1.2, 1.49, 1.51, 1.01, 0.5].map((gib) => gib * GIB),
@@ -25,7 +25,7 @@ test('merges stop below a GiB of a large disk, stay stopped for new tables, and 
   expect(states).toEqual(['-', '-', 'STOP', 'STOP', 'STOP', 'START', '-', 'STOP']);
 });
 
-test('the margin of a small disk is a tenth of it', async () => {
+test('the margin of a small disk is a tenth of its size', async () => {
   expect(
     await statesOf(
       GIB,
@@ -34,7 +34,7 @@ test('the margin of a small disk is a tenth of it', async () => {
   ).toEqual(['-', 'STOP', 'STOP', 'START']);
 });
 
-test('a guard that fails says so, and looks again', async () => {
+test('a guard that fails logs it, and checks again', async () => {
   const lines: string[] = [];
   let failures = 1;
   const setMerges = async () => {

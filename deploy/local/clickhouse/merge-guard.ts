@@ -1,15 +1,16 @@
 /**
- * Stops merges while the disk is nearly full. A merge that runs out of space leaves a part of empty files that the engine takes for
- * whole, and with it deletes the rows of the parts that were merged. Inserts need no guard: they fail, and leave nothing.
+ * Stops merges while the disk is nearly full. A merge that runs out of space leaves a part of empty files that the
+ * engine considers complete, and then deletes the rows of the merged parts. Inserts need no guard: they fail and leave
+ * nothing behind.
  *
  *   merging ──less free than the margin──▶ stopped ──half as much again is free──▶ merging
  */
 import { statfsSync } from 'node:fs';
 import { SECOND_MS } from '#common/durations.ts';
 
-/** Room for what everything else on the disk writes while a merge runs; the engine itself reserves room for the merge. */
+/** Space for everything else that writes to the disk during a merge; the engine itself reserves space for the merge. */
 const MARGIN_BYTES = 1_073_741_824;
-/** Of the disk, if that is less: a small disk has merges too. */
+/** Fraction of the disk, if that is less, so that merges also run on a small disk. */
 const MARGIN_SHARE = 0.1;
 const RESUME_FACTOR = 1.5;
 const LOOK_MS = SECOND_MS / 4;
@@ -35,7 +36,7 @@ export class MergeGuard {
     this.#parts = parts;
   }
 
-  /** Looks before it resolves, and from then on again and again. */
+  /** Checks once before it resolves, and then periodically. */
   async start(): Promise<void> {
     await this.look();
     this.#timer = setInterval(() => {
@@ -58,11 +59,11 @@ export class MergeGuard {
       const margin = Math.min(MARGIN_BYTES, totalBytes * MARGIN_SHARE);
       const isLow = freeBytes < (this.#state === 'merging' ? margin : margin * RESUME_FACTOR);
       if (this.#state === 'merging' && !isLow) return;
-      // Again at each look, because tables that were created since are not stopped yet.
+      // Repeated at each check, because tables created in the meantime are not stopped yet.
       await setMerges(isLow ? 'STOP' : 'START');
       const next = isLow ? 'stopped' : 'merging';
       if (next !== this.#state)
-        log(`${Math.floor(freeBytes / 1_048_576)} MiB are free: ${isLow ? 'merges stop' : 'merges go on'}`);
+        log(`${Math.floor(freeBytes / 1_048_576)} MiB are free: ${isLow ? 'merges stop' : 'merges continue'}`);
       this.#state = next;
     } catch (error) {
       log(`the merge guard failed: ${error instanceof Error ? error.message : String(error)}`);

@@ -38,7 +38,7 @@ test('migrations create the database and run once; a second run changes nothing'
   expect(await schema(touched)).toEqual(before);
 });
 
-test('a migration that was interrupted before it was recorded is run again', async () => {
+test('a migration that was interrupted before it was recorded runs again', async () => {
   const before = await schema();
   await client.command('TRUNCATE TABLE migrations');
   expect(await migrateClickHouse(client, { retentionDays: 730 })).toHaveLength(
@@ -54,7 +54,7 @@ test('two concurrent migrators produce one schema', async () => {
   await other.close();
 });
 
-test('another retention changes the tables of raw rows', async () => {
+test('a changed retention alters the tables of raw rows', async () => {
   const ttl = () =>
     client.query(
       "SELECT DISTINCT extract(engine_full, 'toIntervalDay\\\\((\\\\d+)\\\\)') AS days FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL%' ORDER BY toUInt32(days) DESC",
@@ -67,7 +67,7 @@ test('another retention changes the tables of raw rows', async () => {
   expect(await ttl()).toEqual([{ days: '30' }]);
 });
 
-test('every table that counts remembers tokens and is on disk before an insert is answered', async () => {
+test('every table with counts remembers tokens and is on disk before an insert is acknowledged', async () => {
   const bare = await client.query(
     `SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name != 'migrations'
      AND NOT (engine_full LIKE '%non_replicated_deduplication_window = 10000%' AND engine_full LIKE '%fsync_after_insert = 1%'
@@ -76,7 +76,7 @@ test('every table that counts remembers tokens and is on disk before an insert i
   expect(bare).toEqual([]);
 });
 
-test('an edited migration and a database from a newer version are refused', async () => {
+test('an edited migration and a database from a newer version are rejected', async () => {
   const edited = join(folder, 'edited');
   const first = readMigrations()[0];
   if (first === undefined) throw new Error('there are no migrations');

@@ -72,7 +72,7 @@ test('the same token twice is stored once in a binary format too, whatever bytes
   await client.command(
     'CREATE TABLE bytes (s String) ENGINE = MergeTree ORDER BY s SETTINGS non_replicated_deduplication_window = 100',
   );
-  // Two rows: two line breaks, which would end a text, and a semicolon with a NUL.
+  // Two rows: one with two line breaks, which would end a text, and one with a semicolon and a NUL.
   const bytes = Buffer.from('\u0002\n\n\u0002;\0', 'latin1');
   for (let times = 0; times < 2; times++) {
     const outcome = await client.insert('bytes', bytes, { token: 'bytes', format: 'RowBinary', columns: ['s'] });
@@ -105,7 +105,7 @@ test('a time is stored with millisecond precision', async () => {
   ).toEqual([{ bucket: '2026-03-29 00:00:00' }]);
 });
 
-test('an invalid row is refused, and the whole insert with it', async () => {
+test('an invalid row rejects the whole insert', async () => {
   const rows = [...rowsOf('bad', 3), ['too', 'short']];
   expect((await insert('token-bad', rows)).kind).toBe('refused');
   expect((await stored('bad')).raw?.rows).toBe(0);
@@ -124,7 +124,7 @@ test('the raw table remembers a token across a restart and a kill', async () => 
   }
 });
 
-test('what was answered is stored after a kill in the middle of inserts', async () => {
+test('acknowledged rows are stored after a kill in the middle of inserts', async () => {
   const answered: string[] = [];
   let tried = 0;
   for (let round = 0; round < 3; round++) {

@@ -114,7 +114,7 @@ test('parameters, settings and databases of concurrent queries do not mix', asyn
   await there.close();
 });
 
-test('a database that does not exist is answered 404, without falling back to another one', async () => {
+test('a database that does not exist gets a 404, without falling back to another one', async () => {
   const answer = await post('/?database=nowhere', 'SELECT 1');
   expect([answer.status, answer.headers.get('x-clickhouse-exception-code')]).toEqual([404, '81']);
 });
@@ -205,7 +205,7 @@ test.each([
   expect((await post('/', `SELECT * FROM numbers_kept FORMAT ${format}`)).text).toBe(received);
 });
 
-test('a blank line in the data neither ends it nor begins another statement', async () => {
+test('a blank line in the data neither ends it nor starts another statement', async () => {
   await client.command('TRUNCATE TABLE numbers_kept');
   const rows = '{"a":1}\n\n{"a":2}\n\n\n';
   const answer = await post('/?query=INSERT+INTO+numbers_kept+FORMAT+JSONEachRow', rows);
@@ -244,7 +244,7 @@ test('a compressed insert that was cut off stores nothing', async () => {
   expect(await count('a > 9000')).toBe(0);
 });
 
-test('a body over the limit is refused, however it is compressed', async () => {
+test('a body over the limit is rejected, however it is compressed', async () => {
   const bomb = gzipSync(Buffer.alloc(70 * 1024 * 1024, 32));
   const path = '/?query=INSERT+INTO+numbers_kept+FORMAT+JSONEachRow';
   expect((await post(path, bomb, { 'Content-Encoding': 'gzip' })).status).toBe(413);
@@ -300,7 +300,7 @@ test('a second server on the same folder refuses to start', async () => {
   expect(second.stderr).toMatch(/another process may be using it/);
 });
 
-test('an address that others can reach is refused', async () => {
+test('an address that is reachable from other machines is rejected', async () => {
   const args = [builtClickHouse(), join(folder, 'elsewhere'), '0', '0.0.0.0'];
   expect(spawnSync(process.execPath, args, { encoding: 'utf8' }).stderr).toMatch(/loopback only/);
 });

@@ -73,9 +73,7 @@ function circumstancesOf(request: IncomingMessage, url: URL, isReader: boolean):
   };
 }
 
-/**
- * The whole body as it was sent. @throws if it is larger than allowed, or if the connection ended before the body did.
- */
+/** The whole body as it was sent. @throws if it is larger than allowed, or if the connection ended early. */
 async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -104,7 +102,7 @@ async function decompress(body: Buffer, encoding: string, bytesMax: number): Pro
   }
 }
 
-/** @param isReader whether the user may only read. @throws Failure for any fault of the request. */
+/** @param isReader whether the user may only read. @throws Failure if anything in the request is invalid. */
 export async function readRequest(
   request: IncomingMessage,
   url: URL,

@@ -1,6 +1,6 @@
 /**
- * Which statements may reach the engine. It runs in a process with our file permissions and has no access control of
- * its own, so only what Signpost sends is allowed: kinds of statements, formats, settings, table engines and table
+ * Which statements may reach the engine. The engine runs with this process's file permissions and has no access
+ * control, so only what Signpost sends is allowed: kinds of statements, formats, settings, table engines and table
  * functions by name.
  *
  * The text is read as the tokens of statement.ts. Whatever the engine's lexer might read differently (heredocs, nested
@@ -21,7 +21,7 @@ const statements: readonly RegExp[] = [
 ];
 const readingStatements: readonly RegExp[] = [/^(select|with|\() /];
 
-/** Formats that read and write no file of their own, a schema or a template. */
+/** Formats that do not read or write an additional file, such as a schema or a template. */
 const formats = new Set([
   ...['JSON', 'JSONCompact', 'JSONEachRow', 'JSONCompactEachRow', 'JSONStringsEachRow', 'JSONCompactStringsEachRow'],
   ...[
@@ -89,10 +89,10 @@ function wordsOf(sql: string): string[] {
     if (isBlank(text)) continue;
     if (isQuotedName(text)) {
       if (!/^["`][A-Za-z0-9_ -]+["`]$/.test(text))
-        refuse('names with other characters than letters, digits, space, - and _');
+        refuse('names with characters other than letters, digits, space, - and _');
       words.push(text.slice(1, -1));
     } else {
-      if (!isString(text) && !/^[\x20-\x7e]+$/.test(text)) refuse('text outside of strings that is not ASCII');
+      if (!isString(text) && !/^[\x20-\x7e]+$/.test(text)) refuse('non-ASCII text outside of strings');
       if (text === '$' || text === "'" || text === '"' || text === '`' || text === '\\') refuse(`a lone ${text}`);
       words.push(text);
     }
@@ -125,12 +125,15 @@ const namesFollow = new Set([
   ],
 ]);
 
-/** The engine takes a quoted text in the place of a table for a file name. */
+/** The engine treats quoted text in place of a table as a file name. */
 class TablePlaces {
-  /** For each open bracket: whether it lists tables (`joined`: the condition of a JOIN, which a comma ends). */
+  /**
+   * For each open bracket: whether it contains a list of tables (`joined`: the condition of a JOIN, which a comma
+   * ends).
+   */
   readonly #depths: ('tables' | 'joined' | 'other')[] = ['other'];
 
-  /** @returns whether the word is a quoted text that names a table. */
+  /** @returns whether the word is quoted text that names a table. */
   isTable(word: string, previous: string): boolean {
     const at = this.#depths.length - 1;
     const now = this.#depths[at];
@@ -160,7 +163,7 @@ export function checkStatement(rules: StatementRules, asked: StatementRequest): 
   const places = new TablePlaces();
   for (const [at, word] of lower.entries()) {
     const [previous = '', next = ''] = [lower[at - 1], lower[at + 1]];
-    if (places.isTable(word, previous)) refuse('texts in quotes in the place of a table');
+    if (places.isTable(word, previous)) refuse('quoted text in place of a table');
     if (word === 'outfile' || word === 'infile') refuse(word.toUpperCase());
     if (previous === 'into' && word === 'function') refuse('INSERT INTO FUNCTION');
     if (next === '(') checkFunction(rules, word);
@@ -182,7 +185,7 @@ function checkEngine(words: readonly string[], at: number): void {
 
 function checkSetting(name: string, value: string): void {
   const isPlain = /^(-?\d+(\.\d+)?|true|false|)$/i.test(value);
-  if (!isPlain && !textSettings.has(name.toLowerCase())) refuse(`queries with a text for the setting ${name}`);
+  if (!isPlain && !textSettings.has(name.toLowerCase())) refuse(`queries with text for the setting ${name}`);
 }
 
 /** `a = 1, b = 'x'`, the text after SETTINGS. */

@@ -1,4 +1,4 @@
-/** What a ClickHouse query text reveals about itself, as far as a server has to know before running it. */
+/** Extracts from the text of a ClickHouse query what a server has to know before running it. */
 
 export interface Statement {
   readonly kind: 'select' | 'insert' | 'other';

@@ -1,8 +1,8 @@
-/** The users of the server: `signpost` for everything that Signpost sends, `reader` for queries only. */
+/** The users of the server: `signpost` for everything that Signpost sends, `reader` only for queries. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
-import { keptPassword } from '#deploy/local/kept-password.ts';
+import { storedPassword } from '#deploy/local/stored-password.ts';
 
 export type ClickHouseRole = 'signpost' | 'reader';
 const roles: readonly ClickHouseRole[] = ['signpost', 'reader'];
@@ -11,7 +11,7 @@ export type ClickHousePasswords = Readonly<Record<ClickHouseRole, string>>;
 
 /** The passwords stored in the server's folder. */
 export function clickhousePasswords(folder: string): ClickHousePasswords {
-  const of = (role: ClickHouseRole) => keptPassword(join(folder, `password-${role}`));
+  const of = (role: ClickHouseRole) => storedPassword(join(folder, `password-${role}`));
   return { signpost: of('signpost'), reader: of('reader') };
 }
 
@@ -25,8 +25,8 @@ export class Users {
   }
 
   /**
-   * The user whose name and password are in the headers, as ClickHouse reads them; null if there is none. URLs are
-   * never read for them.
+   * The user whose name and password are in the headers, as ClickHouse reads them; null if there is none. Credentials
+   * in URLs are ignored.
    */
   roleOf(headers: IncomingHttpHeaders): ClickHouseRole | null {
     const given = digest(credentialsOf(headers));

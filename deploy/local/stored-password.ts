@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 const passwordBytes = 18;
 
 /** Reads the password from the file (mode 600), or generates one if there is none. */
-export function keptPassword(file: string): string {
+export function storedPassword(file: string): string {
   const kept = readPassword(file);
   if (kept !== '') return kept;
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });

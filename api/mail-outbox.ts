@@ -1,37 +1,40 @@
 /**
- * Adds mail to what is owed, in the transaction of what the mail is about. The mailer sends it.
+ * Adds mail to the outbox, in the transaction of the change that the mail is about. The mailer sends it.
  *
- * Bounds: `limits` per recipient, per sender and in total; beyond them no mail is owed, and the caller says so.
+ * Bounds: `limits` per recipient, per sender and in total; beyond them no mail is added, and the caller reports it.
  */
 import type { Encryption } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { MailContent } from './mail-texts.ts';
 
-/** What the endpoints use of mail. */
+/** The part of the mail system that endpoints use. */
 export interface MailParts {
-  /** Whether there is a mail server: without one, no mail is owed. */
+  /** Whether there is a mail server; without one, no mail is added. */
   readonly isConfigured: boolean;
   readonly encryption: Encryption;
-  /** Has this process send what is owed. */
+  /** Makes this process send waiting mail. */
   readonly wake: () => void;
 }
 
 const limits = {
-  /** Mails to one address in an hour and in a day, of each kind, so that one kind cannot use up the other. */
+  /**
+   * Maximum mails to one address per hour and per day, for each kind, so that one kind cannot use up the limit of
+   * another.
+   */
   recipientPerHour: 5,
   recipientPerDay: 20,
-  /** Mails that one organization causes in a day. */
+  /** Maximum mails caused by one organization per day. */
   senderPerDay: 200,
-  /** Mails that wait to be sent. */
+  /** Maximum waiting mails. */
   waiting: 10_000,
 } as const;
 
-export interface OwedMail {
+export interface OutgoingMail {
   readonly recipient: string;
-  /** The organization that causes it; empty for none. */
+  /** The organization that causes the mail; empty for none. */
   readonly senderId: string;
-  /** The row that has the link's hash: when it is deleted, the mail is not sent. */
+  /** The row with the link's hash; if it is deleted, the mail is not sent. */
   readonly subjectId: string;
   readonly content: MailContent;
   readonly expiresAt: Date;
@@ -41,7 +44,7 @@ export function mailContext(id: string): string {
   return `mail:${id}`;
 }
 
-// Two statements: the second sees what the holder of the lock has added.
+// Two statements, so that the second sees what the previous holder of the lock added.
 const lock = `SELECT pg_advisory_xact_lock(hashtextextended('signpost:mail', 0))`;
 const insertion = `
   INSERT INTO mails (id, kind, recipient, sender_id, subject_id, content_ciphertext, expires_at)
@@ -52,8 +55,8 @@ const insertion = `
      AND (SELECT count(*) FROM (SELECT FROM mails WHERE state = 'waiting' LIMIT ${limits.waiting}) AS w) < ${limits.waiting}
   RETURNING id`;
 
-/** @returns false if a limit is reached: no mail is owed then. */
-export async function oweMail(queries: Queries, encryption: Encryption, mail: OwedMail): Promise<boolean> {
+/** @returns false if a limit is reached and no mail was added. */
+export async function addMail(queries: Queries, encryption: Encryption, mail: OutgoingMail): Promise<boolean> {
   const id = newId('eml', Date.now());
   const { recipient, senderId, subjectId, content, expiresAt } = mail;
   const sealed = encryption.encrypt(JSON.stringify(content), mailContext(id));

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { loadConfig } from '#common/process/config.ts';
-import { unreachableServers } from './given-servers.ts';
+import { unreachableServers } from './configured-servers.ts';
 import { freePort } from './ports.ts';
 
 test('every configured server that is unreachable is named in one sentence, without its password', async () => {

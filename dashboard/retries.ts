@@ -1,10 +1,10 @@
-/** Repeats what can be repeated while the API is busy, as long as it asks for. */
+/** Retries repeatable requests while the API is busy, respecting Retry-After. */
 import { ApiFailure } from './api.ts';
 
 const triesMax = 4;
 const pauseMaxMs = 60_000;
 
-export async function patiently<T>(send: () => Promise<T>): Promise<T> {
+export async function withRetries<T>(send: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await send();

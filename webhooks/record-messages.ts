@@ -1,4 +1,4 @@
-/** Which messages the records of a batch owe to which endpoints. */
+/** The messages that the records of a batch create for each endpoint. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import {
   type BatchPlace,
@@ -20,18 +20,18 @@ export interface Subscriber {
   readonly campaigns: readonly string[] | null;
 }
 
-/** As ingest keeps it. */
+/** As ingest stores it. */
 export interface BatchPart {
   readonly table: string;
   readonly time_from: number;
   readonly time_to: number;
 }
 
-export interface OwedMessage {
+export interface RecordMessage {
   readonly endpoint_id: string;
   readonly organization_id: string;
   readonly type: WebhookEventType;
-  /** With the endpoint it makes the id of the message: the same record is the same message. */
+  /** Forms the message id together with the endpoint, so that the same record always has the same message. */
   readonly fact: string;
   readonly occurred_ms: number;
   readonly data: object;
@@ -40,7 +40,7 @@ export interface OwedMessage {
 interface Batch {
   readonly log_partition: number;
   readonly batch_no: number;
-  /** Empty if they are not known. */
+  /** Empty if unknown. */
   readonly parts: readonly BatchPart[];
 }
 
@@ -55,20 +55,20 @@ const tables = Object.keys(eventsOf) as WebhookTable[];
 const END_MS = 7_258_118_400_000;
 
 /** @throws ClickHouseFailure */
-export async function owedByBatch(
+export async function messagesOfBatch(
   clickhouse: ClickHouse,
   batch: Batch,
   subscribers: readonly Subscriber[],
-): Promise<OwedMessage[]> {
-  const messages: OwedMessage[] = [];
+): Promise<RecordMessage[]> {
+  const messages: RecordMessage[] = [];
   for (const table of tables) {
     const wanting = subscribers.filter(({ events }) => eventsOf[table].some((one) => events.includes(one)));
     const place = placeOf(batch, table);
     if (wanting.length === 0 || place === null) continue;
     messages.push(
       ...(table === 'clicks'
-        ? await owedClicks(clickhouse, place, wanting)
-        : await owedRecords(clickhouse, table, place, wanting)),
+        ? await clickMessages(clickhouse, place, wanting)
+        : await recordMessages(clickhouse, table, place, wanting)),
     );
   }
   return messages;
@@ -95,19 +95,19 @@ interface ClickCount {
   readonly time_ms: number;
 }
 
-/** Only where the clicks are: they are read when the message is sent. */
-async function owedClicks(
+/** Only the position of the clicks: they are read when the message is sent. */
+async function clickMessages(
   clickhouse: ClickHouse,
   place: BatchPlace,
   subscribers: readonly Subscriber[],
-): Promise<OwedMessage[]> {
+): Promise<RecordMessage[]> {
   const { sql, params } = clicksOfBatch(idsOf(subscribers), place);
   const counts = await clickhouse.query<ClickCount>(sql, params);
   return subscribers.flatMap((subscriber) => {
     const own = counts.filter((count) => wants(subscriber, count));
     const clicks = own.reduce((sum, count) => sum + count.clicks, 0);
     const occurred_ms = Math.max(0, ...own.map(({ time_ms }) => time_ms));
-    return Array.from({ length: Math.ceil(clicks / CLICKS_MAX) }, (_, part): OwedMessage => {
+    return Array.from({ length: Math.ceil(clicks / CLICKS_MAX) }, (_, part): RecordMessage => {
       const { id: endpoint_id, organization_id, app_ids } = subscriber;
       const fact = `click.batch ${place.log_partition} ${place.batch_no} ${part}`;
       return {
@@ -131,12 +131,12 @@ interface RecordRow extends Readonly<Record<string, unknown>> {
   readonly idx: number;
 }
 
-async function owedRecords(
+async function recordMessages(
   clickhouse: ClickHouse,
   table: Exclude<WebhookTable, 'clicks'>,
   place: BatchPlace,
   subscribers: readonly Subscriber[],
-): Promise<OwedMessage[]> {
+): Promise<RecordMessage[]> {
   const names = new Set(
     subscribers.flatMap(({ events, event_names }) => (events.includes('event.recorded') ? (event_names ?? []) : [])),
   );
@@ -148,7 +148,8 @@ async function owedRecords(
   };
   const { sql, params } = recordsOfBatch(table, filter, place);
   const rows = await clickhouse.query<RecordRow>(sql, params, webhookSettings);
-  // Each partition counts the frames of a producer itself. Facts of partition 0 are named as before there were others.
+  // Each partition numbers the frames of a producer separately. Names for partition 0 have the form from before there
+  // were several partitions.
   const partition = place.log_partition === 0 ? '' : ` ${place.log_partition}`;
   return rows.flatMap((row) => {
     const { organization_id, time_ms, producer_id, frame_no, idx, ...fields } = row;
@@ -158,7 +159,7 @@ async function owedRecords(
       .flatMap((subscriber) =>
         eventsOf[table]
           .filter((type) => subscriber.events.includes(type) && isFact(type, row, subscriber))
-          .map((type): OwedMessage => {
+          .map((type): RecordMessage => {
             const fact = `${type} ${producer_id} ${frame_no} ${idx}${partition}`;
             return { endpoint_id: subscriber.id, organization_id, type, fact, occurred_ms: time_ms, data };
           }),

@@ -7,7 +7,7 @@ import { cannotWrite, StartupError } from './child.ts';
  * direct entries (secrets, server folders) get owner-only modes too, in case they are copied elsewhere.
  * @throws StartupError when other users still have access.
  */
-export function closeDataFolder(folder: string): void {
+export function makeDataFolderPrivate(folder: string): void {
   let reason = 'its file system does not support file modes';
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -25,7 +25,7 @@ export function closeDataFolder(folder: string): void {
   }
   const mode = (statSync(folder).mode & 0o777).toString(8);
   throw new StartupError(
-    `${folder} is open to other users (mode ${mode}) and cannot be closed (${reason}): run chmod 700 on it as its owner, or set DATA_DIR to a folder of your own.`,
+    `${folder} is accessible to other users (mode ${mode}), and its mode cannot be changed (${reason}): run chmod 700 on it as its owner, or set DATA_DIR to a folder that you own.`,
   );
 }
 
@@ -37,7 +37,7 @@ function closeEntries(folder: string): void {
     try {
       chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
     } catch {
-      // Owned by another user, but inside a closed folder.
+      // Owned by another user, but inside a private folder.
     }
   }
 }

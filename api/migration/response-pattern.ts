@@ -1,13 +1,14 @@
 /**
- * How an old service answers codes that it does not have, from its answers to made-up codes. Parts of a URL in which those differ (the
- * code in any form, a random number, a time) say nothing; an answer that has the same other parts is that of a code that does not exist.
+ * Derives how an old service answers unknown codes from its responses to made-up codes. URL parts in which those differ
+ * (the code in any form, a random number, a time) are ignored; a response whose other parts are equal means that the
+ * code does not exist.
  */
 import type { UnlearnedReason } from './old-provider.ts';
 
-export type UsualAnswer =
+export type ResponsePattern =
   | { readonly kind: 'no_redirect' }
   | { readonly kind: 'redirect'; readonly parts: UrlParts }
-  /** They differ in more than values: no answer can be compared with them. */
+  /** The responses differ in more than values, so nothing can be compared with them. */
   | { readonly kind: 'differs' };
 
 /** Null: any value. */
@@ -24,12 +25,12 @@ type Answer =
   | { readonly kind: 'location'; readonly url: URL }
   | { readonly kind: 'unlearned'; readonly reason: UnlearnedReason };
 
-export function usualOf(answer: Answer): UsualAnswer {
+export function patternOf(answer: Answer): ResponsePattern {
   return answer.kind === 'location' ? { kind: 'redirect', parts: partsOf(answer.url) } : { kind: 'no_redirect' };
 }
 
-/** What two of them have in common. */
-export function inCommon(one: UsualAnswer, other: UsualAnswer): UsualAnswer {
+/** The common parts of two patterns. */
+export function commonPattern(one: ResponsePattern, other: ResponsePattern): ResponsePattern {
   if (one.kind !== 'redirect' || other.kind !== 'redirect') return one.kind === other.kind ? one : { kind: 'differs' };
   const [a, b] = [one.parts, other.parts];
   if (a.origin !== b.origin || a.path.length !== b.path.length || a.rest.length !== b.rest.length)
@@ -41,8 +42,8 @@ export function inCommon(one: UsualAnswer, other: UsualAnswer): UsualAnswer {
   };
 }
 
-/** Whether the code is answered as codes that do not exist. */
-export function isUsual(usual: UsualAnswer, url: URL, code: string): boolean {
+/** Whether the response matches that for codes that do not exist. */
+export function matchesPattern(usual: ResponsePattern, url: URL, code: string): boolean {
   if (usual.kind !== 'redirect') return false;
   const { origin, path, rest } = partsOf(url);
   const { parts } = usual;
@@ -61,7 +62,7 @@ function fits(usual: Parts, given: Parts): boolean {
   return usual.length === given.length && usual.every((part, at) => part === null || part === given[at]);
 }
 
-/** A made-up code is one segment; the one that was asked for may be several. */
+/** A made-up code is one path segment; the requested code may have several. */
 function fitsPath(usual: Parts, given: Parts, segmentsOfCode: number): boolean {
   const more = given.length - usual.length;
   if (more === 0) return fits(usual, given);

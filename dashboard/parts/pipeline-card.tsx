@@ -1,11 +1,14 @@
-/** Where records are between a tap and a figure: only what the API knows, in words for people who run no servers. */
+/**
+ * The state of the pipeline from tap to statistics, as far as the API knows it, in words for people who do not run
+ * servers.
+ */
 import type { Answer } from '#dashboard/api.ts';
 import { share, whole } from '#dashboard/format.ts';
 import { language, type TextKey, t } from '#dashboard/texts/text.ts';
 
 type Trust = Answer<'GET /trust'>;
 
-/** Above this share of the log, records arrive faster than they are stored: up to it, stored ones are kept. */
+/** Above this fill level, records arrive faster than they are stored; below it, stored records are kept in the log. */
 const fillMax = 0.8;
 const lagMax = 60;
 const GIGABYTE = 1_000_000_000;
@@ -22,7 +25,7 @@ interface Fact {
   readonly isGood: boolean | null;
 }
 
-export function WayState({ pipeline, lag_seconds }: Pick<Trust, 'pipeline' | 'lag_seconds'>) {
+export function PipelineCard({ pipeline, lag_seconds }: Pick<Trust, 'pipeline' | 'lag_seconds'>) {
   return (
     <section className="card">
       <header>

@@ -1,4 +1,4 @@
-/** Facts that triggers owe: changed codes of links, ends of imports, audits that failed. */
+/** Webhook messages created by triggers: changed codes of links, finished imports, failed audits. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { PostgresAuditTurns } from '#api/analytics/audit-turns.ts';
@@ -40,35 +40,35 @@ async function newWebhook(events: WebhookEventType[], more: object = {}, member 
   return body.id;
 }
 
-interface Owed {
+interface StoredMessage {
   readonly type: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
 /** Oldest first. */
-async function owed(endpoint: string): Promise<Owed[]> {
+async function messagesOf(endpoint: string): Promise<StoredMessage[]> {
   const sql = 'SELECT type, data FROM webhook_messages WHERE endpoint_id = $1 ORDER BY created_at, id';
-  const messages = await api.db.query<Owed>(sql, [endpoint]);
+  const messages = await api.db.query<StoredMessage>(sql, [endpoint]);
   for (const { type, data } of messages)
     if (type === 'import.finished' || type === 'audit.failed')
       expect(bodyValidator(webhookEvents[type].data)(data, [])).toBeNull();
   return messages;
 }
 
-const codesOwed = async (endpoint: string) =>
-  (await owed(endpoint)).map(({ type, data }) => [type, data['other_codes']]);
+const codesIn = async (endpoint: string) =>
+  (await messagesOf(endpoint)).map(({ type, data }) => [type, data['other_codes']]);
 
 const addCodes = `INSERT INTO link_codes (organization_id, app_id, code, link_id, created_at)
   SELECT l.organization_id, l.app_id, c, l.id, now() FROM links l CROSS JOIN unnest($2::text[]) AS c WHERE l.id = $1
   ON CONFLICT DO NOTHING`;
 
-test('a change of only the other codes of a link is owed once as link.updated, with its codes', async () => {
+test('a change of only the other codes of a link creates one link.updated message, with its codes', async () => {
   const { id } = (await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code: 'coded' })).body;
   const other = (await owner.call('POST', '/links', { app_id: app.id, path: '/y', short_code: 'coded-2' })).body;
   const [updated, created] = [await newWebhook(['link.updated']), await newWebhook(['link.created'])];
   const foreign = await newWebhook(['link.updated'], {}, stranger);
   await api.db.execute(addCodes, [id, ['b', 'a']]);
-  // They exist already.
+  // The codes already exist.
   await api.db.execute(addCodes, [id, ['a', 'coded']]);
   await api.db.execute("UPDATE link_codes SET code = 'c' WHERE link_id = $1 AND code = 'b'", [id]);
   await api.db.execute('UPDATE link_codes SET created_at = now() WHERE link_id = $1', [id]);
@@ -79,21 +79,21 @@ test('a change of only the other codes of a link is owed once as link.updated, w
       throw new Error('undone');
     })
     .catch(() => undefined);
-  expect(await codesOwed(updated)).toEqual([
+  expect(await codesIn(updated)).toEqual([
     ['link.updated', ['a', 'b']],
     ['link.updated', ['a', 'c']],
     ['link.updated', ['c']],
   ]);
   await api.db.execute("UPDATE link_codes SET link_id = $2 WHERE link_id = $1 AND code = 'c'", [id, other.id]);
-  const moved = (await owed(updated)).slice(3).map(({ data }) => [data['short_code'], data['other_codes']]);
+  const moved = (await messagesOf(updated)).slice(3).map(({ data }) => [data['short_code'], data['other_codes']]);
   expect(moved.sort()).toEqual([
     ['coded', []],
     ['coded-2', ['c']],
   ]);
-  expect([await owed(created), await owed(foreign)]).toEqual([[], []]);
+  expect([await messagesOf(created), await messagesOf(foreign)]).toEqual([[], []]);
 });
 
-test('codes that come and go with their link are part of link.created and link.deleted, and no change', async () => {
+test('codes that are created and deleted with their link are part of link.created and link.deleted, not a separate update', async () => {
   const endpoint = await newWebhook(['link.created', 'link.updated', 'link.deleted']);
   const updates = await newWebhook(['link.updated']);
   const { id } = (await owner.call('POST', '/imports', { app_id: app.id, source: 'csv' })).body;
@@ -106,14 +106,14 @@ test('codes that come and go with their link are part of link.created and link.d
     expect((await owner.call('POST', `/imports/${id}/${step}`, {})).status).toBe(200);
     while (await api.imports.work(id));
   }
-  expect(await codesOwed(endpoint)).toEqual([
+  expect(await codesIn(endpoint)).toEqual([
     ['link.created', ['m2', 'm3']],
     ['link.deleted', ['m2', 'm3']],
   ]);
-  expect(await owed(updates)).toEqual([]);
+  expect(await messagesOf(updates)).toEqual([]);
 });
 
-/** The file of an import whose dry run is done. */
+/** Creates an import whose dry run is done. */
 async function checkedImport(rows: number, name: string): Promise<string> {
   const { id } = (await owner.call('POST', '/imports', { app_id: app.id, source: 'csv' })).body;
   const lines = Array.from({ length: rows }, (_, n) => `${name}-${n},https://e.example/${n}`);
@@ -131,13 +131,13 @@ async function step(id: string, name: 'check' | 'confirm' | 'undo'): Promise<voi
   while (await api.imports.work(id));
 }
 
-test('the end of an import is owed once, in each of its final states', async () => {
+test('an import that finishes creates one message, in each of its final states', async () => {
   const endpoint = await newWebhook(['import.finished'], { app_ids: [app.id] });
   const foreign = await newWebhook(['import.finished'], {}, stranger);
   const otherApp = (await owner.call('POST', '/apps', { name: 'No imports' })).body.id;
   const ofOther = await newWebhook(['import.finished'], { app_ids: [otherApp] });
   const id = await checkedImport(3, 'ends');
-  expect(await owed(endpoint)).toEqual([]);
+  expect(await messagesOf(endpoint)).toEqual([]);
   await step(id, 'confirm');
   await step(id, 'confirm');
   await step(id, 'undo');
@@ -150,7 +150,7 @@ test('the end of an import is owed once, in each of its final states', async () 
   await step(failing, 'check');
   const rows = { new: 3, same: 0, conflict: 0, unsupported: 0 };
   const of = { id, app_id: app.id, source: 'csv', problem: null, rows, created_by: owner.user_id };
-  const facts = (await owed(endpoint)).map(({ type, data }) => ({ type, ...data }));
+  const facts = (await messagesOf(endpoint)).map(({ type, data }) => ({ type, ...data }));
   expect(facts).toMatchObject([
     { type: 'import.finished', ...of, state: 'imported', results: { created: 3, taken: 0, removed: 0, kept: 0 } },
     { type: 'import.finished', ...of, state: 'undone', results: { created: 3, taken: 0, removed: 3, kept: 0 } },
@@ -158,15 +158,15 @@ test('the end of an import is owed once, in each of its final states', async () 
   ]);
   const read = (await owner.call('GET', `/imports/${failing}`)).body;
   expect(facts[2]).toMatchObject({ problem: read.problem, created_at: read.created_at });
-  expect([await owed(foreign), await owed(ofOther)]).toEqual([[], []]);
+  expect([await messagesOf(foreign), await messagesOf(ofOther)]).toEqual([[], []]);
 });
 
-test('an import whose process is killed before its last transaction ends owes its end once, when another process ends it', async () => {
+test('an import whose process is killed before its last transaction commits creates one message, when another process finishes it', async () => {
   const endpoint = await newWebhook(['import.finished']);
   const id = await checkedImport(1_200, 'killed');
   const read = async () => (await owner.call('GET', `/imports/${id}`)).body.state;
   const blocker = new Postgres({ url: api.databaseUrl, name: 'blocker' });
-  // The last transaction waits for this one, because it adds the same message.
+  // The last transaction waits for this one, because both add the same message.
   await blocker
     .transaction(async (queries) => {
       await queries.execute(
@@ -191,11 +191,11 @@ test('an import whose process is killed before its last transaction ends owes it
   const ownProcesses = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%UPDATE imports%' AND pid <> pg_backend_pid() AND state <> 'idle'`;
   await expect.poll(() => api.db.query(ownProcesses)).toEqual([]);
   expect(await read()).toBe('importing');
-  expect(await owed(endpoint)).toEqual([]);
+  expect(await messagesOf(endpoint)).toEqual([]);
   await api.db.execute(`UPDATE imports SET worker_until = now() - interval '1 second' WHERE id = $1`, [id]);
   while (await api.imports.work(id));
   expect(await read()).toBe('imported');
-  expect(await owed(endpoint)).toMatchObject([
+  expect(await messagesOf(endpoint)).toMatchObject([
     { type: 'import.finished', data: { id, state: 'imported', results: { created: 1_200 } } },
   ]);
 }, 120_000);
@@ -203,7 +203,7 @@ test('an import whose process is killed before its last transaction ends owes it
 const none = { lost: 0, duplicated: 0, rollup_difference: 0 };
 const firstHour = Date.parse('2026-04-10T00:00:00Z');
 
-/** An audit process that finds the given failures. */
+/** An audit process that finds the given problems. */
 async function auditing(work: (audit: (hour: number, failures: AuditFailure[]) => Promise<void>) => Promise<void>) {
   await api.db.execute('DELETE FROM hourly_audits');
   const url = new URL(api.databaseUrl);
@@ -223,13 +223,13 @@ async function auditing(work: (audit: (hour: number, failures: AuditFailure[]) =
   }
 }
 
-const auditsOwed = async (endpoint: string) =>
-  (await owed(endpoint)).map(({ data: { hour, fault, app_id, count } }) => [
+const auditsIn = async (endpoint: string) =>
+  (await messagesOf(endpoint)).map(({ data: { hour, fault, app_id, count } }) => [
     (Date.parse(String(hour)) - firstHour) / HOUR_MS,
     ...[fault, app_id, count],
   ]);
 
-test('a failure of the audit is owed once when it begins, only to its organization', async () => {
+test('an audit failure creates one message when it starts, only for its organization', async () => {
   const [mine, other] = [app.id, (await owner.call('POST', '/apps', { name: 'Audited' })).body.id];
   const foreignApp = (await stranger.call('POST', '/apps', { name: 'Foreign' })).body.id;
   const all = await newWebhook(['audit.failed']);
@@ -249,27 +249,27 @@ test('a failure of the audit is owed once when it begins, only to its organizati
     await audit(4, []);
     await audit(5, [duplicated(mine, 1)]);
   });
-  expect(await auditsOwed(all)).toEqual([
+  expect(await auditsIn(all)).toEqual([
     [1, 'duplicated', mine, 3],
     [3, 'rollup_difference', other, 2],
     [5, 'duplicated', mine, 1],
   ]);
-  expect(await auditsOwed(ofOther)).toEqual([[3, 'rollup_difference', other, 2]]);
-  expect(await auditsOwed(foreign)).toEqual([[1, 'duplicated', foreignApp, 70]]);
-  expect(await owed(unasked)).toEqual([]);
+  expect(await auditsIn(ofOther)).toEqual([[3, 'rollup_difference', other, 2]]);
+  expect(await auditsIn(foreign)).toEqual([[1, 'duplicated', foreignApp, 70]]);
+  expect(await messagesOf(unasked)).toEqual([]);
 });
 
-test('lost clicks, whose organization is unknown, are owed without a number to every subscribed endpoint', async () => {
+test('lost clicks, whose organization is unknown, create a message without a number for every subscribed endpoint', async () => {
   const [mine, theirs] = [await newWebhook(['audit.failed']), await newWebhook(['audit.failed'], {}, stranger)];
   const lost: AuditFailure = { fault: 'lost', organization_id: null, app_id: null, count: null };
   await auditing(async (audit) => {
     await audit(0, [lost]);
     await audit(1, [lost]);
   });
-  for (const endpoint of [mine, theirs]) expect(await auditsOwed(endpoint)).toEqual([[0, 'lost', null, null]]);
+  for (const endpoint of [mine, theirs]) expect(await auditsIn(endpoint)).toEqual([[0, 'lost', null, null]]);
 });
 
-test('an audit that its process did not finish owes nothing; the process that takes over owes it once', async () => {
+test('an unfinished audit creates no message; the process that takes over creates one', async () => {
   const endpoint = await newWebhook(['audit.failed']);
   await api.db.execute('DELETE FROM hourly_audits');
   const [first, second] = ['first', 'second'].map((name) => new PostgresAuditTurns(api.db, name));
@@ -283,5 +283,5 @@ test('an audit that its process did not finish owes nothing; the process that ta
   expect(await second?.begin(firstHour)).toEqual({ kind: 'mine' });
   await second?.done(firstHour, report);
   await first?.done(firstHour, report);
-  expect(await owed(endpoint)).toHaveLength(1);
+  expect(await messagesOf(endpoint)).toHaveLength(1);
 });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { inCommon, isUsual, type UsualAnswer, usualOf } from './usual-answer.ts';
+import { commonPattern, matchesPattern, patternOf, type ResponsePattern } from './response-pattern.ts';
 
-const redirect = (text: string) => usualOf({ kind: 'location', url: new URL(text) });
-const notFound = usualOf({ kind: 'unlearned', reason: 'unknown' });
-const usualFrom = (...texts: string[]): UsualAnswer => texts.map(redirect).reduce(inCommon);
+const redirect = (text: string) => patternOf({ kind: 'location', url: new URL(text) });
+const notFound = patternOf({ kind: 'unlearned', reason: 'unknown' });
+const usualFrom = (...texts: string[]): ResponsePattern => texts.map(redirect).reduce(commonPattern);
 
 test.each([
   ['a random value', '/?click_id=1', '/?click_id=2', 'sale', '/?click_id=3', true],
@@ -22,18 +22,18 @@ test.each([
   'an answer is the usual one if all parts are equal in which made-up codes agree: %s',
   (_, one, two, code, given, is) => {
     const shop = 'https://shop.example';
-    expect(isUsual(usualFrom(shop + one, shop + two), new URL(shop + given), code)).toBe(is);
+    expect(matchesPattern(usualFrom(shop + one, shop + two), new URL(shop + given), code)).toBe(is);
   },
 );
 
-test('answers to made-up codes that differ in host, number of parts or kind have nothing in common', () => {
+test('responses to made-up codes that differ in host, number of parts or kind have nothing in common', () => {
   const differs = { kind: 'differs' };
   expect(usualFrom('https://a.example/', 'https://b.example/')).toEqual(differs);
   expect(usualFrom('https://a.example/', 'https://a.example/a/b')).toEqual(differs);
   expect(usualFrom('https://a.example/', 'https://a.example/?a=1')).toEqual(differs);
-  expect(inCommon(redirect('https://a.example/'), notFound)).toEqual(differs);
-  expect(inCommon(usualFrom('https://a.example/', 'https://b.example/'), redirect('https://a.example/'))).toEqual(
+  expect(commonPattern(redirect('https://a.example/'), notFound)).toEqual(differs);
+  expect(commonPattern(usualFrom('https://a.example/', 'https://b.example/'), redirect('https://a.example/'))).toEqual(
     differs,
   );
-  expect(inCommon(notFound, notFound)).toEqual(notFound);
+  expect(commonPattern(notFound, notFound)).toEqual(notFound);
 });

@@ -21,7 +21,7 @@ export async function unreachableServers(config: Pick<Config, keyof typeof given
 }
 
 async function serverFault(name: keyof typeof given, text: string): Promise<string | null> {
-  // One of several is enough: the processes' clients look for it in the same way.
+  // One of several servers is enough, because the processes' clients also look for a working one.
   const faults = await Promise.all(urlsIn(text).map((url) => urlFault(name, url)));
   return faults.includes(null) ? null : (faults[0] ?? null);
 }
