@@ -19,6 +19,8 @@ export interface FieldError {
 }
 
 const FIELD_ERRORS_MAX = 100;
+/** Fields that the message of several errors names. */
+const NAMED_FIELDS_MAX = 5;
 
 /** An expected refusal: a value that is returned, never thrown. `message` is public text and names no other tenant. */
 export class Rejection {
@@ -94,6 +96,12 @@ export function taken(field: string, linkId: string | null): Rejection {
 export function invalidFields(errors: readonly FieldError[]): Rejection {
   const [first] = errors;
   if (!first) throw new Error('a validation error names at least one field');
-  const message = errors.length === 1 ? `${first.field}: ${first.message}` : `${errors.length} fields are not valid.`;
+  const message = errors.length === 1 ? `${first.field}: ${first.message}` : severalText(errors);
   return new Rejection('VALIDATION_ERROR', message, { errors });
+}
+
+function severalText(errors: readonly FieldError[]): string {
+  const names = errors.slice(0, NAMED_FIELDS_MAX).map(({ field }) => field);
+  const rest = errors.length - names.length;
+  return `${errors.length} fields are not valid: ${names.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}.`;
 }
