@@ -41,7 +41,7 @@ export interface Operations {
   'GET /links/{id}': { params: { "id": string }; query: {}; body: undefined; answer: Link };
   'PATCH /links/{id}': { params: { "id": string }; query: {}; body: LinkChanges; answer: Link };
   'DELETE /links/{id}': { params: { "id": string }; query: {}; body: undefined; answer: { "id": string; "deleted": true } };
-  'POST /links/{id}/explain': { params: { "id": string }; query: {}; body: { "user_agent": string; "language"?: string | undefined; "country"?: string | undefined; "ip"?: unknown | undefined; "at"?: string | undefined; "installed"?: boolean | undefined; "accept"?: string | undefined; "query"?: string | undefined }; answer: LinkExplanation };
+  'POST /links/{id}/explain': { params: { "id": string }; query: {}; body: { "user_agent": string; "language"?: string | undefined; "country"?: string | undefined; "ip"?: string | undefined; "at"?: string | undefined; "installed"?: boolean | undefined; "accept"?: string | undefined; "query"?: string | undefined }; answer: LinkExplanation };
   'PUT /links/{link_id}/password': { params: { "link_id": string }; query: {}; body: LinkPassword; answer: Link };
   'DELETE /links/{link_id}/password': { params: { "link_id": string }; query: {}; body: undefined; answer: Link };
   'GET /links/{id}/qr': { params: { "id": string }; query: { "format"?: "svg" | "png" | undefined; "size"?: number | undefined }; body: undefined; answer: undefined };

@@ -187,7 +187,7 @@ test('the page loads only our own files, and they exist with the right types', a
   ]);
 });
 
-test('the guide that errors point to is served as text, and an error whose reason it explains points to it', async () => {
+test('the guide that errors point to is served as text, and every error points to the section that explains it', async () => {
   const guide = await get('/docs/api.md');
   expect(guide.headers.get('content-type')).toBe('text/plain; charset=utf-8');
   expect(await guide.text()).toContain('### Server keys');
@@ -195,8 +195,8 @@ test('the guide that errors point to is served as text, and an error whose reaso
   expect(details(rateLimited(3))).toEqual({ doc_url: '/v1/docs/api.md#limits' });
   expect(details(forbidden('x', 'scope_missing'))).toMatchObject({ doc_url: '/v1/docs/api.md#server-keys' });
   expect(details(invalid('idempotency-key', 'x'))).toMatchObject({ doc_url: '/v1/docs/api.md#repeating-a-request' });
-  expect(details(invalid('path', 'is required'))).toEqual({ field: 'path' });
-  expect(details(unavailable())).toBeUndefined();
+  expect(details(invalid('path', 'is required'))).toEqual({ field: 'path', doc_url: '/v1/docs/api.md#errors' });
+  expect(details(unavailable())).toEqual({ doc_url: '/v1/docs/api.md#errors' });
 });
 
 test('a client that does not accept gzip gets the same file without it', async () => {

@@ -1,12 +1,13 @@
 /** Shared components of the OpenAPI document: credentials, headers, and the six errors with examples. */
+import { docUrlOf, errorReasons } from '#common/http/doc-pages.ts';
 import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
 
-const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; details?: object }>> = {
+const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; field?: string }>> = {
   VALIDATION_ERROR: {
     description:
       'The request is not valid. `details.field` names the field; `details.errors` lists all errors if there are several.',
     message: 'path: is required',
-    details: { field: 'path' },
+    field: 'path',
   },
   UNAUTHORIZED: {
     description: 'Credentials are missing, not valid, or expired.',
@@ -35,6 +36,8 @@ const headers = {
   'X-RateLimit-Reset': whole('Unix time in seconds at which the window ends.', 1_790_000_060),
   'Retry-After': whole('Seconds to wait.', 37),
   'WWW-Authenticate': text('The expected kind of credential.', 'Bearer'),
+  Allow: text('Only if the address exists for other methods: these.', 'GET, POST'),
+  'Idempotent-Replayed': text('Only if the request was answered before with the same Idempotency-Key.', 'true'),
 };
 
 type HeaderName = keyof typeof headers;
@@ -101,13 +104,21 @@ export function components(schemas: Readonly<Record<string, unknown>>): object {
   };
 }
 
-function errorResponse(code: string, texts: { description: string; message: string; details?: object }): object {
-  const more = code === 'RATE_LIMITED' || code === 'INTERNAL_ERROR' ? (['Retry-After'] as const) : [];
-  const asks = code === 'UNAUTHORIZED' ? (['WWW-Authenticate'] as const) : [];
-  const error = { code, message: texts.message, ...(texts.details ? { details: texts.details } : {}) };
+const headersOfErrors: Readonly<Record<string, readonly HeaderName[]>> = {
+  UNAUTHORIZED: ['WWW-Authenticate'],
+  NOT_FOUND: ['Allow'],
+  RATE_LIMITED: ['Retry-After'],
+  INTERNAL_ERROR: ['Retry-After'],
+};
+
+function errorResponse(code: string, texts: { description: string; message: string; field?: string }): object {
+  const { message, field } = texts;
+  const errors = field === undefined ? [] : [{ field }];
+  const details = { ...errors[0], doc_url: docUrlOf({ code, reason: null, errors }) };
+  const error = { code, message, details };
   return {
     description: texts.description,
-    headers: headerRefs([...everyAnswer, ...more, ...asks]),
+    headers: headerRefs([...everyAnswer, ...(headersOfErrors[code] ?? [])]),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example: { error } } },
   };
 }
@@ -138,13 +149,12 @@ const errorSchema = {
             field: fieldName,
             reason: {
               type: 'string',
-              description:
-                'Machine-readable reason: `totp_required`, `totp_invalid`, `totp_setup_required`, `server_key_not_accepted`, `scope_missing`, `sdk_links_off` or `taken`.',
+              description: `Machine-readable reason, where the code alone is not specific enough: ${errorReasons.map((name) => `\`${name}\``).join(', ')}.`,
             },
             doc_url: {
               type: 'string',
               format: 'uri-reference',
-              description: 'Where more is said about the error, relative to the address of the request.',
+              description: 'The section of the API guide about the error, relative to the address of the request.',
             },
             link_id: { type: 'string', description: 'The link that has the taken short code or external id.' },
             errors: {
