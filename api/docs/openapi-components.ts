@@ -1,6 +1,7 @@
 /** Shared components of the OpenAPI document: credentials, headers, and the six errors with examples. */
-import { docUrlOf, errorReasons } from '#common/http/doc-pages.ts';
+import { docUrlOf } from '#common/http/doc-pages.ts';
 import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
+import { errorDetailsSchema } from './error-details.ts';
 
 const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; field?: string }>> = {
   VALIDATION_ERROR: {
@@ -97,7 +98,7 @@ export function components(schemas: Readonly<Record<string, unknown>>): object {
         example: '5f0c4e1a-8a52-4c5e-9a0e-1f3a8f0b6c2d',
       },
     },
-    schemas: { Error: errorSchema, ...schemas },
+    schemas: { Error: errorSchema, ErrorDetails: detailsSchema, ...schemas },
     responses: Object.fromEntries(
       Object.entries(errorTexts).map(([code, texts]) => [code, errorResponse(code, texts)]),
     ),
@@ -128,10 +129,7 @@ export function headerRefs(names: readonly HeaderName[]): object {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-const fieldName = {
-  type: 'string',
-  description: 'Path of the field, such as `ios.bundle_id` or `events[3].name`; `body` for the whole body.',
-};
+const { title: _, ...detailsSchema } = errorDetailsSchema;
 
 const errorSchema = {
   type: 'object',
@@ -143,31 +141,7 @@ const errorSchema = {
       properties: {
         code: { type: 'string', enum: Object.keys(statusOf) },
         message: { type: 'string' },
-        details: {
-          type: 'object',
-          properties: {
-            field: fieldName,
-            reason: {
-              type: 'string',
-              description: `Machine-readable reason, where the code alone is not specific enough: ${errorReasons.map((name) => `\`${name}\``).join(', ')}.`,
-            },
-            doc_url: {
-              type: 'string',
-              format: 'uri-reference',
-              description: 'The section of the API guide about the error, relative to the address of the request.',
-            },
-            link_id: { type: 'string', description: 'The link that has the taken short code or external id.' },
-            errors: {
-              type: 'array',
-              maxItems: 100,
-              items: {
-                type: 'object',
-                required: ['field', 'message'],
-                properties: { field: fieldName, message: { type: 'string' } },
-              },
-            },
-          },
-        },
+        details: { $ref: '#/components/schemas/ErrorDetails' },
       },
     },
   },

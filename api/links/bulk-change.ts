@@ -1,6 +1,7 @@
 /** Changes or deletes many links, named by their ids or by a filter. */
 import { type Static, Type } from 'typebox';
 import { onlyViewing, refuseApp, refuseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
+import { errorDetailsSchema } from '#api/docs/error-details.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
@@ -22,7 +23,7 @@ export const ItemErrorSchema = Type.Object(
   {
     code: Type.Unsafe<string>({ type: 'string', enum: Object.keys(statusOf) }),
     message: Type.String(),
-    details: Type.Optional(Type.Object({}, { additionalProperties: true })),
+    details: Type.Optional(Type.Unsafe<object>(errorDetailsSchema)),
   },
   { title: 'ItemError' },
 );

@@ -5,6 +5,8 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './api.ts';
 
+type ListQuery = NonNullable<paths['/links']['get']['parameters']['query']>;
+type Links = paths['/links']['get']['responses']['200']['content']['application/json'];
 type Failure = components['schemas']['Error']['error'];
 interface Reply<T> {
   readonly data?: T;
@@ -79,7 +81,7 @@ async function manyLinks() {
     { app_id, path: '/c', short_code },
   ];
   const batch = taken(await backend.POST('/links/bulk', { body: { links } }));
-  const failed = batch.results.find(({ status }) => status === 'failed')?.error?.error ?? batch.results[2]?.error;
+  const failed = batch.results[2]?.error;
   const first = await backend.POST('/links', {
     params: { header: { 'Idempotency-Key': 'order-1' } },
     body: { app_id, path: '/d' },
@@ -94,8 +96,8 @@ async function manyLinks() {
   });
   const ids: string[] = [];
   for (let cursor: string | null | undefined = ''; typeof cursor === 'string'; ) {
-    const query = { app_id, cursor, limit: 2, include: 'clicks,installs' };
-    const page = taken(await backend.GET('/links', { params: { query } }));
+    const query: ListQuery = { app_id, cursor, limit: 2, include: 'clicks,installs' };
+    const page: Links = taken(await backend.GET('/links', { params: { query } }));
     ids.push(...page.data.map((link) => `${link.id} ${link.clicks} ${link.installs}`));
     cursor = page.pagination.next_cursor;
   }
