@@ -16,8 +16,9 @@ import { changedLinks } from './changed-links.ts';
 import { matchingIds } from './selection.ts';
 
 const IDS_MAX = 1_000;
-/** One transaction. */
+/** One transaction, in statements that a busy Postgres completes before its timeout. */
 const FILTERED_MAX = 10_000;
+const STATEMENT_LINKS_MAX = 1_000;
 
 export const ItemErrorSchema = Type.Object(
   {
@@ -222,11 +223,14 @@ async function changeLinks(
     const wanted = ids ?? (await idsOf(tenant, filter ?? {}));
     if (wanted instanceof Rejection) return wanted;
     const locked = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
-    const changed = await tenant.query<ChangedLink>(
-      `UPDATE links SET updated_at = $3${assignments}
-        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id`,
-      [locked, new Date(clock()), ...values],
-    );
+    const changed: ChangedLink[] = [];
+    const update = `UPDATE links SET updated_at = $3${assignments}
+        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id`;
+    const now = new Date(clock());
+    for (let at = 0; at < locked.length; at += STATEMENT_LINKS_MAX) {
+      const some = locked.slice(at, at + STATEMENT_LINKS_MAX);
+      changed.push(...(await tenant.query<ChangedLink>(update, [some, now, ...values])));
+    }
     const [known, done] = [new Set(locked), new Set(changed.map(({ id }) => id))];
     const failed = [
       ...(ids ?? []).filter((id) => !known.has(id)).map((id) => ({ id, ...missing.body })),

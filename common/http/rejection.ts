@@ -66,7 +66,8 @@ const because = (reason: ErrorReason | undefined) => (reason === undefined ? {} 
 
 export const unauthorized = (message = 'Authentication is missing or not valid.', reason?: ErrorReason) =>
   new Rejection('UNAUTHORIZED', message, because(reason));
-export const forbidden = (message: string, reason?: ErrorReason) => new Rejection('FORBIDDEN', message, because(reason));
+export const forbidden = (message: string, reason?: ErrorReason) =>
+  new Rejection('FORBIDDEN', message, because(reason));
 export const notFound = (message = 'The requested resource does not exist.') => new Rejection('NOT_FOUND', message);
 export const rateLimited = (retryAfterSeconds: number) =>
   new Rejection('RATE_LIMITED', `Too many requests. Try again in ${retryAfterSeconds} s.`, { retryAfterSeconds });

@@ -289,7 +289,8 @@ test('an unknown address or method is answered 404 in the envelope, with the met
   ] as const) {
     const answer = await fetch(base + path, { method, headers: json });
     expect(answer.status).toBe(404);
-    const message = allowed === null ? 'The requested resource does not exist.' : `This address accepts only ${allowed}.`;
+    const message =
+      allowed === null ? 'The requested resource does not exist.' : `This address accepts only ${allowed}.`;
     expect(await answer.json()).toMatchObject({ error: { code: 'NOT_FOUND', message } });
     expect(answer.headers.get('allow')).toBe(allowed);
   }

@@ -81,7 +81,7 @@ const whole = {
     usd: 'currency',
     isViewKept: true,
   },
-  live: ['event: click', 'event: event', 'event: hello', 'event: install', 'event: match'],
+  live: ['event: click', 'event: event', 'event: hello', 'event: install', 'event: match', 'event: open'],
   people: {
     members: ['owner'],
     isOpen: true,

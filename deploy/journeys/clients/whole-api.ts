@@ -40,7 +40,9 @@ const clientOf = (headers: Record<string, string>) => createClient<paths>({ base
 const pair = taken(await clientOf({}).POST('/auth/login', { body: { email, password } }));
 const owner = clientOf({ authorization: `Bearer ${pair.access_token}` });
 const app = taken(
-  await owner.POST('/apps', { body: { name: 'Whole', fallback_url: 'https://example.com/', ios: { bundle_id: 'a.b' } } }),
+  await owner.POST('/apps', {
+    body: { name: 'Whole', fallback_url: 'https://example.com/', ios: { bundle_id: 'a.b' } },
+  }),
 );
 const { id: app_id } = app;
 const sdk = clientOf({ 'X-API-Key': app.api_key });
