@@ -18,9 +18,9 @@ export const errorDetailsSchema = {
     doc_url: {
       type: 'string',
       format: 'uri-reference',
-      description: 'The section of the API guide about the error, relative to the address of the request.',
+      description: 'Documentation of the error, relative to the URL of the request.',
     },
-    link_id: { type: 'string', description: 'The link that has the taken short code or external id.' },
+    link_id: { type: 'string', description: 'The link that already has the short code or external id.' },
     errors: {
       type: 'array',
       maxItems: 100,
