@@ -1,7 +1,7 @@
 /** Shared components of the OpenAPI document: credentials, headers, and the six errors with examples. */
+import { errorDetailsSchema } from '#api/error-details.ts';
 import { docUrlOf } from '#common/http/doc-pages.ts';
 import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
-import { errorDetailsSchema } from './error-details.ts';
 
 const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; field?: string }>> = {
   VALIDATION_ERROR: {

@@ -1,7 +1,7 @@
 /** Changes or deletes many links, named by their ids or by a filter. */
 import { type Static, Type } from 'typebox';
 import { onlyViewing, refuseApp, refuseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
-import { errorDetailsSchema } from '#api/docs/error-details.ts';
+import { errorDetailsSchema } from '#api/error-details.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
