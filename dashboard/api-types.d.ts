@@ -41,7 +41,7 @@ export interface Operations {
   'GET /links/{id}': { params: { "id": string }; query: {}; body: undefined; answer: Link };
   'PATCH /links/{id}': { params: { "id": string }; query: {}; body: LinkChanges; answer: Link };
   'DELETE /links/{id}': { params: { "id": string }; query: {}; body: undefined; answer: { "id": string; "deleted": true } };
-  'POST /links/{id}/explain': { params: { "id": string }; query: {}; body: { "user_agent": string; "language"?: string | undefined; "country"?: string | undefined; "ip"?: unknown | undefined; "at"?: string | undefined; "installed"?: boolean | undefined; "accept"?: string | undefined; "query"?: string | undefined }; answer: LinkExplanation };
+  'POST /links/{id}/explain': { params: { "id": string }; query: {}; body: { "user_agent": string; "language"?: string | undefined; "country"?: string | undefined; "ip"?: string | undefined; "at"?: string | undefined; "installed"?: boolean | undefined; "accept"?: string | undefined; "query"?: string | undefined }; answer: LinkExplanation };
   'PUT /links/{link_id}/password': { params: { "link_id": string }; query: {}; body: LinkPassword; answer: Link };
   'DELETE /links/{link_id}/password': { params: { "link_id": string }; query: {}; body: undefined; answer: Link };
   'GET /links/{id}/qr': { params: { "id": string }; query: { "format"?: "svg" | "png" | undefined; "size"?: number | undefined }; body: undefined; answer: undefined };
@@ -124,7 +124,8 @@ export interface Operations {
   'GET /version': { params: {}; query: {}; body: undefined; answer: { "version": string } };
 }
 
-type Error = { "error": { "code": "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "RATE_LIMITED" | "INTERNAL_ERROR"; "message": string; "details"?: { "field"?: string | undefined; "reason"?: string | undefined; "doc_url"?: string | undefined; "link_id"?: string | undefined; "errors"?: ({ "field": string; "message": string })[] | undefined } | undefined } };
+type Error = { "error": { "code": "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "RATE_LIMITED" | "INTERNAL_ERROR"; "message": string; "details"?: ErrorDetails | undefined } };
+type ErrorDetails = { "field"?: string | undefined; "reason"?: string | undefined; "doc_url"?: string | undefined; "link_id"?: string | undefined; "errors"?: ({ "field": string; "message": string })[] | undefined };
 type TokenPair = { "access_token": string; "refresh_token": string; "expires_in": number; "token_type": "Bearer" };
 type Login = { "id": string; "kind": "browser" | "token"; "created_at": string; "renewed_at": string | null; "expires_at": string; "is_current": boolean };
 type Pagination = { "total": number; "limit": number; "offset": number; "has_more": boolean };
@@ -144,7 +145,7 @@ type NewLink = { "title"?: string | null | undefined; "app_id"?: string | undefi
 type Link = { "title": string | null; "id": string; "app_id": string; "url": string; "source": "dashboard" | "sdk" | "import" | "visit" | "learned"; "path": string; "short_code": string; "campaign": string | null; "archived": boolean; "data": Record<string, unknown>; "tags": (string)[]; "external_id": string | null; "ios_url": string | null; "android_url": string | null; "fallback_url": string | null; "utm_source": string | null; "utm_medium": string | null; "utm_campaign": string | null; "utm_term": string | null; "utm_content": string | null; "og_title": string | null; "og_description": string | null; "og_image_url": string | null; "expires_at": string | null; "expired_url": string | null; "max_clicks": number | null; "tap_page": "off" | "ios" | "mobile" | null; "rules": (LinkRule)[] | null; "other_codes": (string)[]; "click_limit": { "used": number; "held": number; "left": number } | null; "has_password": boolean; "clicks_before": number | null; "created_at": string; "updated_at": string };
 type Availability = { "is_available": boolean; "reason": "taken" | "deleted" | "reserved" | null; "link_id": string | null };
 type NewLinks = { "links": (NewLink)[] };
-type ItemError = { "code": "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "RATE_LIMITED" | "INTERNAL_ERROR"; "message": string; "details"?: Record<string, unknown> | undefined };
+type ItemError = { "code": "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "RATE_LIMITED" | "INTERNAL_ERROR"; "message": string; "details"?: ErrorDetails | undefined };
 type CreatedItem = { "index": number; "status": "created" | "failed"; "link"?: Link | undefined; "error"?: ItemError | undefined };
 type CreatedLinks = { "created": number; "failed": number; "results": (CreatedItem)[] };
 type LinkFilter = { "organization_id"?: string | undefined; "app_id"?: string | undefined; "campaign"?: string | undefined; "tag"?: string | undefined; "search"?: string | undefined; "archived"?: boolean | undefined; "created_after"?: string | undefined; "created_before"?: string | undefined };

@@ -52,6 +52,7 @@ export const currencyQuery = Type.Optional(
   Type.String({
     pattern: '^[A-Z]{3}$',
     maxLength: 3,
+    examples: ['EUR'],
     description:
       'Converts revenue into this currency (ISO 4217) at the rates that the operator uploaded. Default: amounts are shown in their own currencies.',
   }),

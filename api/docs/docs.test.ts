@@ -189,7 +189,7 @@ test('the page loads only files from this origin, and they exist with the right 
   ]);
 });
 
-test('the guide is served as text, and errors whose reason it explains link to it', async () => {
+test('the guide that errors point to is served as text, and every error points to the section that explains it', async () => {
   const guide = await get('/docs/api.md');
   expect(guide.headers.get('content-type')).toBe('text/plain; charset=utf-8');
   expect(await guide.text()).toContain('### Server keys');
@@ -197,8 +197,8 @@ test('the guide is served as text, and errors whose reason it explains link to i
   expect(details(rateLimited(3))).toEqual({ doc_url: '/v1/docs/api.md#limits' });
   expect(details(forbidden('x', 'scope_missing'))).toMatchObject({ doc_url: '/v1/docs/api.md#server-keys' });
   expect(details(invalid('idempotency-key', 'x'))).toMatchObject({ doc_url: '/v1/docs/api.md#repeating-a-request' });
-  expect(details(invalid('path', 'is required'))).toEqual({ field: 'path' });
-  expect(details(unavailable())).toBeUndefined();
+  expect(details(invalid('path', 'is required'))).toEqual({ field: 'path', doc_url: '/v1/docs/api.md#errors' });
+  expect(details(unavailable())).toEqual({ doc_url: '/v1/docs/api.md#errors' });
 });
 
 test('a client that does not accept gzip gets the same file without it', async () => {

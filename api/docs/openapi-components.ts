@@ -1,12 +1,14 @@
 /** Shared components of the OpenAPI document: credentials, headers, and the six errors with examples. */
+import { errorDetailsSchema } from '#api/error-details.ts';
+import { docUrlOf } from '#common/http/doc-pages.ts';
 import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
 
-const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; details?: object }>> = {
+const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; field?: string }>> = {
   VALIDATION_ERROR: {
     description:
       'The request is not valid. `details.field` names the field; `details.errors` lists all errors if there are several.',
     message: 'path: is required',
-    details: { field: 'path' },
+    field: 'path',
   },
   UNAUTHORIZED: {
     description: 'Credentials are missing, not valid, or expired.',
@@ -35,6 +37,8 @@ const headers = {
   'X-RateLimit-Reset': whole('Unix time in seconds at which the window ends.', 1_790_000_060),
   'Retry-After': whole('Seconds to wait.', 37),
   'WWW-Authenticate': text('The expected kind of credential.', 'Bearer'),
+  Allow: text('Only if the address exists for other methods: these.', 'GET, POST'),
+  'Idempotent-Replayed': text('Only if the request was answered before with the same Idempotency-Key.', 'true'),
 };
 
 type HeaderName = keyof typeof headers;
@@ -94,20 +98,28 @@ export function components(schemas: Readonly<Record<string, unknown>>): object {
         example: '5f0c4e1a-8a52-4c5e-9a0e-1f3a8f0b6c2d',
       },
     },
-    schemas: { Error: errorSchema, ...schemas },
+    schemas: { Error: errorSchema, ErrorDetails: detailsSchema, ...schemas },
     responses: Object.fromEntries(
       Object.entries(errorTexts).map(([code, texts]) => [code, errorResponse(code, texts)]),
     ),
   };
 }
 
-function errorResponse(code: string, texts: { description: string; message: string; details?: object }): object {
-  const more = code === 'RATE_LIMITED' || code === 'INTERNAL_ERROR' ? (['Retry-After'] as const) : [];
-  const asks = code === 'UNAUTHORIZED' ? (['WWW-Authenticate'] as const) : [];
-  const error = { code, message: texts.message, ...(texts.details ? { details: texts.details } : {}) };
+const headersOfErrors: Readonly<Record<string, readonly HeaderName[]>> = {
+  UNAUTHORIZED: ['WWW-Authenticate'],
+  NOT_FOUND: ['Allow'],
+  RATE_LIMITED: ['Retry-After'],
+  INTERNAL_ERROR: ['Retry-After'],
+};
+
+function errorResponse(code: string, texts: { description: string; message: string; field?: string }): object {
+  const { message, field } = texts;
+  const errors = field === undefined ? [] : [{ field }];
+  const details = { ...errors[0], doc_url: docUrlOf({ code, reason: null, errors }) };
+  const error = { code, message, details };
   return {
     description: texts.description,
-    headers: headerRefs([...everyAnswer, ...more, ...asks]),
+    headers: headerRefs([...everyAnswer, ...(headersOfErrors[code] ?? [])]),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example: { error } } },
   };
 }
@@ -117,10 +129,7 @@ export function headerRefs(names: readonly HeaderName[]): object {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
-const fieldName = {
-  type: 'string',
-  description: 'Path of the field, such as `ios.bundle_id` or `events[3].name`; `body` for the whole body.',
-};
+const { title: _, ...detailsSchema } = errorDetailsSchema;
 
 const errorSchema = {
   type: 'object',
@@ -132,32 +141,7 @@ const errorSchema = {
       properties: {
         code: { type: 'string', enum: Object.keys(statusOf) },
         message: { type: 'string' },
-        details: {
-          type: 'object',
-          properties: {
-            field: fieldName,
-            reason: {
-              type: 'string',
-              description:
-                'Machine-readable reason: `totp_required`, `totp_invalid`, `totp_setup_required`, `server_key_not_accepted`, `scope_missing`, `sdk_links_off` or `taken`.',
-            },
-            doc_url: {
-              type: 'string',
-              format: 'uri-reference',
-              description: 'Documentation of the error, relative to the URL of the request.',
-            },
-            link_id: { type: 'string', description: 'The link that already has the short code or external id.' },
-            errors: {
-              type: 'array',
-              maxItems: 100,
-              items: {
-                type: 'object',
-                required: ['field', 'message'],
-                properties: { field: fieldName, message: { type: 'string' } },
-              },
-            },
-          },
-        },
+        details: { $ref: '#/components/schemas/ErrorDetails' },
       },
     },
   },

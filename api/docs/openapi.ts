@@ -84,9 +84,7 @@ function operation(route: DocumentedRoute, about: About): object {
     parameters: [
       ...pathParameters(route),
       ...queryParameters(route),
-      ...(route.method === 'POST' && route.caller === 'user'
-        ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
-        : []),
+      ...(isRepeatable(route) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
     ],
     ...(content
       ? {
@@ -104,6 +102,11 @@ function operation(route: DocumentedRoute, about: About): object {
       counted_per: counted[route.limit],
     },
   };
+}
+
+/** Whether it takes an Idempotency-Key. */
+function isRepeatable(route: DocumentedRoute): boolean {
+  return route.method === 'POST' && route.caller === 'user';
 }
 
 /** A body may be omitted if none of its fields is required. */
@@ -153,7 +156,8 @@ function successes(route: DocumentedRoute): Record<string, object> {
       { schema: { type: 'string' }, example: fileExample(type) },
     ]);
     const content = schema ? { content: { [contentType]: { schema, example }, ...Object.fromEntries(others) } } : {};
-    answers[status] = { description: answer.description, headers: headerRefs(everyAnswer), ...content };
+    const headers = headerRefs(isRepeatable(route) ? [...everyAnswer, 'Idempotent-Replayed'] : everyAnswer);
+    answers[status] = { description: answer.description, headers, ...content };
   }
   return answers;
 }

@@ -1,6 +1,7 @@
 /** Changes or deletes many links, named by their ids or by a filter. */
 import { type Static, Type } from 'typebox';
 import { onlyViewing, refuseApp, refuseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
+import { errorDetailsSchema } from '#api/error-details.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
@@ -15,14 +16,15 @@ import { changedLinks } from './changed-links.ts';
 import { matchingIds } from './selection.ts';
 
 const IDS_MAX = 1_000;
-/** One transaction. */
+/** One transaction, in statements that a busy Postgres completes before its timeout. */
 const FILTERED_MAX = 10_000;
+const STATEMENT_LINKS_MAX = 1_000;
 
 export const ItemErrorSchema = Type.Object(
   {
     code: Type.Unsafe<string>({ type: 'string', enum: Object.keys(statusOf) }),
     message: Type.String(),
-    details: Type.Optional(Type.Object({}, { additionalProperties: true })),
+    details: Type.Optional(Type.Unsafe<object>(errorDetailsSchema)),
   },
   { title: 'ItemError' },
 );
@@ -223,11 +225,14 @@ async function changeLinks(
     const wanted = ids ?? (await idsOf(tenant, filter ?? {}));
     if (wanted instanceof Rejection) return wanted;
     const locked = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
-    const changed = await tenant.query<ChangedLink>(
-      `UPDATE links SET updated_at = $3${assignments}
-        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id`,
-      [locked, new Date(clock()), ...values],
-    );
+    const changed: ChangedLink[] = [];
+    const update = `UPDATE links SET updated_at = $3${assignments}
+        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id`;
+    const now = new Date(clock());
+    for (let at = 0; at < locked.length; at += STATEMENT_LINKS_MAX) {
+      const some = locked.slice(at, at + STATEMENT_LINKS_MAX);
+      changed.push(...(await tenant.query<ChangedLink>(update, [some, now, ...values])));
+    }
     const [known, done] = [new Set(locked), new Set(changed.map(({ id }) => id))];
     const failed = [
       ...(ids ?? []).filter((id) => !known.has(id)).map((id) => ({ id, ...missing.body })),

@@ -186,6 +186,31 @@ test('tags are added to and removed from each link, and a link that would have m
   expect([removed.body.updated, removed.body.failed]).toEqual([4, []]);
 });
 
+test('a change of many links is one transaction of statements for at most a thousand, so that a busy Postgres completes each', async () => {
+  const links = codes(1_000, 'statement').map((external_id) => ({
+    app_id: appId,
+    path: '/s',
+    campaign: 'cut',
+    external_id,
+  }));
+  await create(links);
+  await create(links.map((link) => ({ ...link, external_id: `${link.external_id}-b` })));
+  await api.db.query(`CREATE TABLE statement_sizes (size integer, transaction bigint);
+    CREATE FUNCTION note_statement_size() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+      BEGIN INSERT INTO statement_sizes SELECT count(*), txid_current() FROM changed; RETURN NULL; END $$;
+    CREATE TRIGGER note_statement_size AFTER UPDATE ON links REFERENCING NEW TABLE AS changed
+      FOR EACH STATEMENT EXECUTE FUNCTION note_statement_size()`);
+  const filter = { app_id: appId, campaign: 'cut' };
+  const { body } = await owner.call('PATCH', '/links/bulk', { filter, changes: { title: 'Cut' } });
+  const sizes = await api.db.query<{ size: number; transaction: string }>(
+    'SELECT * FROM statement_sizes ORDER BY size',
+  );
+  await api.db.query('DROP TABLE statement_sizes; DROP FUNCTION note_statement_size CASCADE');
+  expect(body).toEqual({ updated: 2_000, failed: [] });
+  expect(sizes.map(({ size }) => size)).toEqual([1_000, 1_000]);
+  expect(new Set(sizes.map(({ transaction }) => transaction)).size).toBe(1);
+});
+
 test('a filter that matches more than 10,000 links is rejected, and changes nothing', async () => {
   await create([{ app_id: appId, path: '/m', tags: ['many'] }]);
   const reply = await owner.call('PATCH', '/links/bulk', { filter: { tag: 'many' }, changes: { archived: true } });
@@ -236,6 +261,20 @@ test('an upsert creates the link, then changes the given fields of it', async ()
   await owner.call('DELETE', `/links/${made.body.id}`);
   const again = await upsert('sku/1 ü', { path: '/p' });
   expect([again.status, again.body.id === made.body.id]).toEqual([201, false]);
+});
+
+test('an upsert that changes nothing does not update the link, and one that changes a field does', async () => {
+  const body = {
+    ...{ path: 'p', title: 'T', campaign: null, tags: ['b', 'a'], data: { b: 1, a: [null] }, max_clicks: 5 },
+    ...{ url: 'https://www.example.com/', rules: [{ country: ['DE'], url: 'https://www.example.com/de' }] },
+    ...{ expires_at: '2030-01-01T00:00:00+01:00', archived: false, short_code: 'same', og_title: null },
+  };
+  const made = (await upsert('same', body)).body;
+  expect(await upsert('same', body)).toMatchObject({ status: 200, body: made });
+  for (const [field, value] of Object.entries({ title: 'U', tags: ['a'], data: {}, rules: null, max_clicks: 6 })) {
+    const changed = (await upsert('same', { ...body, [field]: value })).body;
+    expect([field, changed.updated_at > made.updated_at, changed[field]]).toEqual([field, true, value]);
+  }
 });
 
 test('two hundred concurrent upserts of one external id create one link', async () => {

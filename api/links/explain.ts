@@ -46,7 +46,10 @@ const body = Type.Object(
     ),
     ip: Type.Optional(
       Type.String({
-        anyOf: [{ format: 'ipv4' }, { format: 'ipv6' }],
+        anyOf: [
+          { type: 'string', format: 'ipv4' },
+          { type: 'string', format: 'ipv6' },
+        ],
         description:
           'IP address of the visitor, for links with variants: address and user agent together select the variant.',
       }),

@@ -5,7 +5,14 @@ import { route, type UserCaller } from '#api/route.ts';
 import { filled } from '#api/utm-filling.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
-import { linkFaults, upsertedLinkBody, withDestination } from '#common/links/link-fields.ts';
+import {
+  type LinkChanges,
+  linkFaults,
+  linkFieldNames,
+  storedValue,
+  upsertedLinkBody,
+  withDestination,
+} from '#common/links/link-fields.ts';
 import { urlFaults } from '#common/links/web-address.ts';
 import { createOrRefuse } from './create.ts';
 import { changeLink } from './update.ts';
@@ -52,7 +59,9 @@ export const upsertLink = route({
       const known = await byExternalId(deps, caller, params.app_id, external_id);
       if (known) {
         const changes = { ...fields, ...(body.path === undefined ? {} : { path: body.path }) };
-        const changed = Object.keys(changes).length > 0 ? await changeLink(deps, caller, known.id, changes) : known;
+        const changed = (await unchanged(deps, caller, known, changes))
+          ? known
+          : await changeLink(deps, caller, known.id, changes);
         if (changed instanceof Rejection) {
           if (changed.code === 'NOT_FOUND') continue;
           return changed;
@@ -85,4 +94,19 @@ async function byExternalId(
 ): Promise<LinkRow | undefined> {
   const [row] = await tenancy.within(tenantOf(caller), (tenant) => tenant.query<LinkRow>(byId, [appId, externalId]));
   return row;
+}
+
+/** Whether the link has these values. Writing them again would move its `updated_at`, and redirectors would drop their copy. */
+async function unchanged(
+  { tenancy }: ApiDeps,
+  caller: UserCaller,
+  link: LinkRow,
+  changes: LinkChanges,
+): Promise<boolean> {
+  const names = linkFieldNames.filter((name) => changes[name] !== undefined);
+  const same = names.map((name, at) => ` AND l.${name} IS NOT DISTINCT FROM $${at + 3}`).join('');
+  const sql = `SELECT FROM links l WHERE l.organization_id = ANY ($1) AND l.id = $2 AND l.deleted_at IS NULL${same}`;
+  const values = names.map((name) => storedValue(name, changes[name]));
+  const found = await tenancy.within(tenantOf(caller), (tenant) => tenant.query(sql, [link.id, ...values]));
+  return found.length > 0;
 }

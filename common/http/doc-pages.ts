@@ -4,35 +4,51 @@ export const apiGuide = 'api.md';
 /** Relative to the request, so that it needs no name of this host. */
 const page = `/v1/docs/${apiGuide}`;
 
-const byReason = new Map(
-  Object.entries({
-    click_pending: 'matching-a-device-to-a-click',
-    scope_missing: 'server-keys',
-    sdk_links_off: 'authentication',
-    server_key_not_accepted: 'server-keys',
-    taken: 'many-links',
-    totp_invalid: 'second-factor',
-    totp_required: 'second-factor',
-    totp_setup_required: 'second-factor',
-  }),
-);
-const byField = new Map([['idempotency-key', 'repeating-a-request']]);
-const byCode = new Map([['RATE_LIMITED', 'limits']]);
+/** The value of `details.reason` with the section that explains it. */
+const byReason = {
+  account_exists: 'people',
+  mail_not_configured: 'people',
+  other_account: 'people',
+  password_required: 'shared-pages',
+  password_wrong: 'shared-pages',
+  scope_missing: 'server-keys',
+  sdk_links_off: 'authentication',
+  server_key_not_accepted: 'server-keys',
+  taken: 'many-links',
+  totp_invalid: 'second-factor',
+  totp_required: 'second-factor',
+  totp_setup_required: 'second-factor',
+} as const;
+export type ErrorReason = keyof typeof byReason;
+export const errorReasons = Object.keys(byReason) as readonly ErrorReason[];
+
+/** Sections about parameters and headers whose rules are longer than a message. */
+const byField = new Map([
+  ['currency', 'one-currency'],
+  ['cursor', 'many-links'],
+  ['idempotency-key', 'repeating-a-request'],
+  ['tag', 'filters'],
+]);
+const byCode = new Map([
+  ['RATE_LIMITED', 'limits'],
+  ['UNAUTHORIZED', 'authentication'],
+]);
+/** The table of all errors. */
+const everyError = 'errors';
 
 /** Every section to which an error can point. */
 export const docSections: readonly string[] = [
-  ...new Set([...byReason.values(), ...byField.values(), ...byCode.values()]),
+  ...new Set([...Object.values(byReason), ...byField.values(), ...byCode.values(), everyError]),
 ];
 
 interface Explained {
   readonly code: string;
-  readonly reason: string | null;
+  readonly reason: ErrorReason | null;
   readonly errors: readonly { readonly field: string }[];
 }
 
-/** Null for most errors: their message says all. */
-export function docUrlOf({ code, reason, errors }: Explained): string | null {
+export function docUrlOf({ code, reason, errors }: Explained): string {
   const [first] = errors;
-  const section = byReason.get(reason ?? '') ?? byField.get(first?.field ?? '') ?? byCode.get(code);
-  return section === undefined ? null : `${page}#${section}`;
+  const special = reason === null ? byField.get(first?.field ?? '') : byReason[reason];
+  return `${page}#${special ?? byCode.get(code) ?? everyError}`;
 }

@@ -1,5 +1,5 @@
 /** The six error codes of the API with their statuses. Every error answer uses one of them. */
-import { docUrlOf } from './doc-pages.ts';
+import { docUrlOf, type ErrorReason } from './doc-pages.ts';
 
 export const statusOf = {
   VALIDATION_ERROR: 400,
@@ -19,6 +19,8 @@ export interface FieldError {
 }
 
 const FIELD_ERRORS_MAX = 100;
+/** Fields that the message of several errors names. */
+const NAMED_FIELDS_MAX = 5;
 
 /** An expected refusal: a value that is returned, never thrown. `message` is public text and names no other tenant. */
 export class Rejection {
@@ -28,14 +30,14 @@ export class Rejection {
   /** Seconds to wait before a retry; becomes the Retry-After header. */
   readonly retryAfterSeconds: number | null;
   /** Machine-readable reason if the code alone is not specific enough: `details.reason`. */
-  readonly reason: string | null;
+  readonly reason: ErrorReason | null;
   /** The link that has what the caller wants: `details.link_id`. */
   readonly linkId: string | null;
 
   constructor(
     code: ErrorCode,
     message: string,
-    more: { errors?: readonly FieldError[]; retryAfterSeconds?: number; reason?: string; linkId?: string } = {},
+    more: { errors?: readonly FieldError[]; retryAfterSeconds?: number; reason?: ErrorReason; linkId?: string } = {},
   ) {
     this.code = code;
     this.message = message;
@@ -48,24 +50,24 @@ export class Rejection {
   /** The error envelope. */
   get body(): { readonly error: object } {
     const [first, second] = this.errors;
-    const docUrl = docUrlOf(this);
     const details = {
       ...(first ? { field: first.field } : {}),
       ...(second ? { errors: this.errors.slice(0, FIELD_ERRORS_MAX) } : {}),
       ...(this.reason === null ? {} : { reason: this.reason }),
       ...(this.linkId === null ? {} : { link_id: this.linkId }),
-      ...(docUrl === null ? {} : { doc_url: docUrl }),
+      doc_url: docUrlOf(this),
     };
     const { code, message } = this;
-    return { error: { code, message, ...(Object.keys(details).length > 0 ? { details } : {}) } };
+    return { error: { code, message, details } };
   }
 }
 
-const because = (reason: string | undefined) => (reason === undefined ? {} : { reason });
+const because = (reason: ErrorReason | undefined) => (reason === undefined ? {} : { reason });
 
-export const unauthorized = (message = 'Authentication is missing or not valid.', reason?: string) =>
+export const unauthorized = (message = 'Authentication is missing or not valid.', reason?: ErrorReason) =>
   new Rejection('UNAUTHORIZED', message, because(reason));
-export const forbidden = (message: string, reason?: string) => new Rejection('FORBIDDEN', message, because(reason));
+export const forbidden = (message: string, reason?: ErrorReason) =>
+  new Rejection('FORBIDDEN', message, because(reason));
 export const notFound = (message = 'The requested resource does not exist.') => new Rejection('NOT_FOUND', message);
 export const rateLimited = (retryAfterSeconds: number) =>
   new Rejection('RATE_LIMITED', `Too many requests. Try again in ${retryAfterSeconds} s.`, { retryAfterSeconds });
@@ -94,6 +96,12 @@ export function taken(field: string, linkId: string | null): Rejection {
 export function invalidFields(errors: readonly FieldError[]): Rejection {
   const [first] = errors;
   if (!first) throw new Error('a validation error names at least one field');
-  const message = errors.length === 1 ? `${first.field}: ${first.message}` : `${errors.length} fields are not valid.`;
+  const message = errors.length === 1 ? `${first.field}: ${first.message}` : severalText(errors);
   return new Rejection('VALIDATION_ERROR', message, { errors });
+}
+
+function severalText(errors: readonly FieldError[]): string {
+  const names = errors.slice(0, NAMED_FIELDS_MAX).map(({ field }) => field);
+  const rest = errors.length - names.length;
+  return `${errors.length} fields are not valid: ${names.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}.`;
 }

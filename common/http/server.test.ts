@@ -275,7 +275,8 @@ test('a gzip body is unpacked, and a bomb is refused at the same bound', async (
 test('plain HTTP is a 403 and never its data', async () => {
   const answer = await fetch(`${base}/things/t1`, { method: 'POST', headers: { authorization: 'Bearer ok' } });
   expect(answer.status).toBe(403);
-  expect(await answer.json()).toEqual({ error: { code: 'FORBIDDEN', message: 'HTTPS is required.' } });
+  const details = { doc_url: '/v1/docs/api.md#errors' };
+  expect(await answer.json()).toEqual({ error: { code: 'FORBIDDEN', message: 'HTTPS is required.', details } });
   expect(answer.headers.get('x-ratelimit-remaining')).toBe('99');
 });
 
@@ -288,7 +289,9 @@ test('an unknown address or method is answered 404 in the envelope, with the met
   ] as const) {
     const answer = await fetch(base + path, { method, headers: json });
     expect(answer.status).toBe(404);
-    expect(await answer.json()).toMatchObject({ error: { code: 'NOT_FOUND' } });
+    const message =
+      allowed === null ? 'The requested resource does not exist.' : `This address accepts only ${allowed}.`;
+    expect(await answer.json()).toMatchObject({ error: { code: 'NOT_FOUND', message } });
     expect(answer.headers.get('allow')).toBe(allowed);
   }
 });
@@ -305,7 +308,8 @@ test('an unavailable store is a 500 with Retry-After', async () => {
   const answer = await fetch(`${base}/unavailable`, { headers: https });
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([500, '5']);
   const message = 'A part of the service is unavailable. Try again later.';
-  expect(await answer.json()).toEqual({ error: { code: 'INTERNAL_ERROR', message } });
+  const details = { doc_url: '/v1/docs/api.md#errors' };
+  expect(await answer.json()).toEqual({ error: { code: 'INTERNAL_ERROR', message, details } });
 });
 
 test.each([
@@ -424,7 +428,11 @@ test('a second server on the same port is refused', async () => {
 
 test('a rejection names at least one field', () => {
   expect(invalid('path', 'is required').body).toEqual({
-    error: { code: 'VALIDATION_ERROR', message: 'path: is required', details: { field: 'path' } },
+    error: {
+      code: 'VALIDATION_ERROR',
+      message: 'path: is required',
+      details: { field: 'path', doc_url: '/v1/docs/api.md#errors' },
+    },
   });
 });
 

@@ -260,7 +260,7 @@ export class HttpServer {
     } else if (!route) {
       const methods = this.#methodsOf(incoming.path ?? '');
       if (methods.length > 0) exchange.addLines(`\r\nAllow: ${methods.join(', ')}`);
-      exchange.reject(notFound());
+      exchange.reject(methods.length > 0 ? notFound(`This address accepts only ${methods.join(', ')}.`) : notFound());
     } else {
       const answer = await route.run(incoming, passed.caller, params);
       if (answer instanceof Rejection) exchange.reject(answer);

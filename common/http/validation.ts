@@ -74,7 +74,7 @@ function fieldErrors(errors: readonly ErrorObject[], whole: string): FieldError[
     const field = fieldOf(error) || whole;
     if (seen.has(field)) continue;
     seen.add(field);
-    found.push({ field, message: messageOf(error) });
+    found.push({ field, message: messageOf(error, whole) });
   }
   return found.length > 0 ? found : [{ field: whole, message: 'is not valid' }];
 }
@@ -97,13 +97,65 @@ function exampleOf({ parentSchema }: ErrorObject): string {
   return Array.isArray(examples) ? `; an example is ${JSON.stringify(examples[0])}` : '';
 }
 
-function messageOf(error: ErrorObject): string {
+const typeNames: Readonly<Record<string, string>> = {
+  array: 'an array',
+  boolean: 'a boolean',
+  integer: 'an integer',
+  null: 'null',
+  number: 'a number',
+  object: 'an object',
+  string: 'a string',
+};
+
+const formatTexts = new Map([
+  ['date-time', 'must be a date and time with its offset, such as 2026-01-31T12:00:00Z'],
+  ['email', 'must be an e-mail address'],
+  ['ipv4', 'must be an IP address'],
+  ['ipv6', 'must be an IP address'],
+  ['visible', 'must have a visible character'],
+]);
+
+function typesText(types: unknown): string {
+  const names = (Array.isArray(types) ? types : [types]).map((type) => typeNames[String(type)] ?? String(type));
+  return names.join(' or ');
+}
+
+/** @param one the counted thing in the singular. */
+function countText(error: ErrorObject, one: string): string {
+  const limit = Number(error.params['limit']);
+  return `${limit} ${one}${limit === 1 ? '' : 's'}`;
+}
+
+function messageOf(error: ErrorObject, whole: string): string {
   switch (error.keyword) {
     case 'required':
       return 'is required';
     case 'additionalProperties':
     case 'unevaluatedProperties':
-      return 'is not a known field';
+      return `is not a known ${whole === 'query' ? 'parameter' : 'field'}`;
+    case 'type':
+      return `must be ${typesText(error.params['type'])}`;
+    case 'minLength':
+      return `must have at least ${countText(error, 'character')}`;
+    case 'maxLength':
+      return `must have at most ${countText(error, 'character')}`;
+    case 'minItems':
+      return `must have at least ${countText(error, 'item')}`;
+    case 'maxItems':
+      return `must have at most ${countText(error, 'item')}`;
+    case 'minProperties':
+      return `must have at least ${countText(error, 'field')}`;
+    case 'maxProperties':
+      return `must have at most ${countText(error, 'field')}`;
+    case 'minimum':
+      return `must be at least ${String(error.params['limit'])}`;
+    case 'maximum':
+      return `must be at most ${String(error.params['limit'])}`;
+    case 'uniqueItems':
+      return 'must not contain the same item twice';
+    case 'anyOf':
+    case 'oneOf':
+      return 'does not have any of the allowed forms';
     case 'enum':
       return `must be one of ${(error.params['allowedValues'] as unknown[]).map(String).join(', ')}`;
     case 'const':
@@ -111,9 +163,7 @@ function messageOf(error: ErrorObject): string {
     case 'pattern':
       return `has characters or a format that is not allowed${exampleOf(error)}`;
     case 'format':
-      return error.params['format'] === 'visible'
-        ? 'must have a visible character'
-        : `must be a valid ${String(error.params['format'])}`;
+      return formatTexts.get(String(error.params['format'])) ?? `must be a valid ${String(error.params['format'])}`;
     default:
       return error.message ?? 'is not valid';
   }

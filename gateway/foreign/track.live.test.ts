@@ -309,7 +309,7 @@ test('errors name fields as the client sent them, and properties that are no obj
     ['batch[0].anonymousId', 'one of anonymousId, userId and context.device.id is required'],
     ['batch[1].event', 'is required'],
     ['batch[2].type', 'must be one of track, identify, group, alias, page, screen'],
-    ['batch[3].properties', 'must be object,null'],
+    ['batch[3].properties', 'must be an object or null'],
   ]);
   expect(
     await faults('/sdk/posthog/batch/', [
@@ -320,7 +320,7 @@ test('errors name fields as the client sent them, and properties that are no obj
   ).toMatchObject([
     ['batch[0].distinct_id', 'one of distinct_id and properties.$device_id is required'],
     ['batch[1].event', 'is required'],
-    ['batch[2].properties', 'must be object,null'],
+    ['batch[2].properties', 'must be an object or null'],
   ]);
   expect(recorded(app_id)).toEqual([]);
 });

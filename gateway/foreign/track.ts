@@ -140,7 +140,7 @@ export const trackPosthog = sdkRoute({
   bodyBytesMax: BODY_BYTES_MAX,
   unpackBody: unpackPosthogBody,
   query: anyQuery,
-  body: Type.Object({ batch: batchSchema, api_key: Type.String() }),
+  body: Type.Object({ batch: batchSchema, api_key: Type.Optional(Type.String()) }),
   bodyExample: { api_key: 'lk_…', batch: [{ event: 'signup', distinct_id: 'user-7', uuid: '0190…' }] },
   answers: {
     200: {

@@ -1,6 +1,8 @@
 /** The record of an install, or of a link that opened an installed app: the device's own description, and its click. */
-import { type CampaignField, type CampaignTexts, campaignFrom } from '#common/campaign-fields.ts';
-import type { InstallRecord } from '#common/log/install-record.ts';
+import { type CampaignField, type CampaignTexts, utmFrom } from '#common/campaign-fields.ts';
+import { type InstallRecord, installTextMax } from '#common/log/install-record.ts';
+import { cut } from '#common/log/record.ts';
+import { effectiveUtm } from '#common/redirect/destination.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';
 import type { Asker } from '#gateway/match/asker.ts';
 import type { Match } from '#gateway/match/match-result.ts';
@@ -16,8 +18,13 @@ export interface Attribution<Link = LinkFacts> {
 
 type OwnFields = Pick<InstallRecord, 'install_id' | 'time' | 'installed_at' | 'user_id' | 'trigger' | 'properties'>;
 
-export function campaignOf(link: LinkCampaign | null): CampaignTexts {
-  return campaignFrom((name) => link?.[name] ?? '');
+/** The campaign of a click: that of its link, with the utm parameters of its own query, like the click's record. */
+export function campaignOf(link: LinkCampaign | null, query: string): CampaignTexts {
+  const utm = effectiveUtm(
+    utmFrom((name) => link?.[name] ?? ''),
+    query,
+  );
+  return { campaign: link?.campaign ?? '', ...utmFrom((name) => cut(utm[name], installTextMax[name])) };
 }
 
 export function deviceRecord(
@@ -48,6 +55,6 @@ export function deviceRecord(
     language: fields.language ?? '',
     ip,
     privacy_mode: app.settings.privacy_mode,
-    ...campaignOf(link),
+    ...campaignOf(link, match?.query ?? ''),
   };
 }

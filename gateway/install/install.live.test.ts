@@ -25,11 +25,11 @@ async function place() {
   return { ...app, link_id };
 }
 
-async function click({ app_id, link_id }: { app_id: string; link_id: string }) {
+async function click({ app_id, link_id }: { app_id: string; link_id: string }, query = '') {
   const time = Date.now() - 1000;
   const click_id = newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
-  const recent = { click_id, app_id, link_id, time, query: '', campaign: '', ...utm };
+  const recent = { click_id, app_id, link_id, time, query, campaign: '', ...utm };
   await clicks.put([{ click: recent, is_bot: false, near: null }]);
   return click_id;
 }
@@ -84,6 +84,24 @@ test('an attributed install is answered, recorded and found by events', async ()
   const [byId] = await installs.byKeys([`install:${app.app_id}:${answer.body.install_id}`]);
   const [byDevice] = await installs.byKeys([`device:${app.app_id}:d1`]);
   expect([byId?.link_id, byDevice?.install_id]).toEqual([app.link_id, answer.body.install_id]);
+});
+
+test('an install, its events and an opening have the utm parameters with which their link was visited', async () => {
+  const app = await place();
+  const long = 'x'.repeat(300);
+  const click_id = await click(app, `utm_source=partner&utm_content=${long}&ref=a`);
+  const body = { platform: 'ios', device_id: 'd1', click_id };
+  const { install_id } = (await edge.post('/sdk/install', app.key, body)).body;
+  const expected = { campaign: 'sale', utm_source: 'partner', utm_medium: '', utm_content: long.slice(0, 255) };
+  expect(recorded(app.app_id)).toMatchObject([{ ...expected, install_id }]);
+  expect(await installs.byKeys([`install:${app.app_id}:${install_id}`])).toMatchObject([expected]);
+  await edge.post('/sdk/match', app.key, {
+    platform: 'ios',
+    device_id: 'd2',
+    url: `https://${app.host}/summer?utm_source=page`,
+  });
+  expect(recorded(app.app_id).at(-1)).toMatchObject({ device_id: 'd2', trigger: 'deep_link', utm_source: 'page' });
+  expect(JSON.parse(edge.lines('click').at(-1) ?? '')).toMatchObject({ utm_source: 'page' });
 });
 
 test('an install that is sent again, by its id, after a restart or after Redis lost everything gets the first answer', async () => {

@@ -149,7 +149,7 @@ export class Installation {
       platform: fields.platform,
       country: '',
       network: addressNetworkOf(keptAddress(ip, app.settings.privacy_mode)),
-      ...campaignOf(link),
+      ...campaignOf(link, match?.query ?? ''),
     };
     await this.#parts.installs.put(app.app_id, fields.device_id ?? '', facts).catch(() => undefined);
   }

@@ -93,7 +93,7 @@ export class LinkOpens {
       language: fields.language ?? '',
       referrer: '',
       query: open.query,
-      ...campaignOf(link),
+      ...campaignOf(link, open.query),
       trigger: 'universal_link',
       rule: '',
       is_prefetch: false,
