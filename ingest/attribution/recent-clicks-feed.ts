@@ -158,6 +158,8 @@ export class RecentClicksFeed {
   /** Writes the clicks that wait, and the position when it is due; one write at a time. */
   async #write(): Promise<void> {
     this.#isWriting = true;
+    // The frames of a message come one after the other in one turn, and are written together.
+    await undefined;
     while ((this.#waiting.length > 0 || this.#isPositionDue) && !this.#isStopped) {
       const frames = this.#waiting;
       this.#waiting = [];
