@@ -159,7 +159,7 @@ export class RecentClicksFeed {
   async #write(): Promise<void> {
     this.#isWriting = true;
     // The frames of a message come one after the other in one turn, and are written together.
-    await undefined;
+    await Promise.resolve();
     while ((this.#waiting.length > 0 || this.#isPositionDue) && !this.#isStopped) {
       const frames = this.#waiting;
       this.#waiting = [];
