@@ -2,7 +2,7 @@
  * What ingest adds to a click between its record and its row, step by step. A step adds columns and refuses nothing: records
  * that are not sound never come here (`record-decoder.ts`), and erased visitors are already removed (`erasures.ts`).
  *
- * `click-fast-path.ts` takes the same columns from these steps, one piece of a line at a time, and caches them by the bytes of
+ * `plain-clicks.ts` takes the same columns from these steps, one piece of a line at a time, and caches them by the bytes of
  * the piece. Installs and events are looked up instead: `attribution/attribution.ts`; a match is complete: `match-rows.ts`.
  */
 import type { ByteText } from '#clickhouse/row-binary.ts';

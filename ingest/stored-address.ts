@@ -4,6 +4,8 @@ import { addressNetworkOf, withoutHash } from '#common/address-writer.ts';
 import type { PrivacyMode } from '#common/log/record.ts';
 
 const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
+/** As nearly every IPv4 address is written: valid, and in its one spelling. The library takes 2 µs to say so. */
+const usualIpv4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 
 /** What distinguishes visitors: the address in one spelling, or all that its edge wrote of it. */
 export function visitorAddress(text: string): string {
@@ -13,6 +15,7 @@ export function visitorAddress(text: string): string {
 /** One spelling per address: IPv4 dotted, IPv6 shortened, IPv4 inside IPv6 as IPv4; empty if the text is not an address. */
 export function normalizedIp(recorded: string): string {
   const text = withoutHash(recorded);
+  if (usualIpv4.test(text)) return text;
   if (!ipaddr.isValid(text)) return '';
   if (plainIpv4.test(text)) return text;
   return ipaddr.process(text).toString();
@@ -21,5 +24,6 @@ export function normalizedIp(recorded: string): string {
 /** The address as the app may keep it: IPv4 cut to /24, IPv6 to /48, whole, or none. */
 export function storedIp(ip: string, mode: PrivacyMode): string {
   if (ip === '' || mode === 'no_ip') return '';
-  return mode === 'full_ip' ? ip : addressNetworkOf(ip);
+  if (mode === 'full_ip') return ip;
+  return usualIpv4.test(ip) ? `${ip.slice(0, ip.lastIndexOf('.'))}.0` : addressNetworkOf(ip);
 }

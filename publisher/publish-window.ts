@@ -70,12 +70,24 @@ export class MessageCollector {
       reader,
       position: first.position,
       headers: frames.map((frame) => frame.header),
-      bytes: Buffer.concat(
-        frames.map((frame) => frame.bytes),
-        bytes,
-      ),
+      bytes: joined(first.bytes, frames, bytes),
     });
   }
+}
+
+/** Frames that were read together lie one after the other in memory, and need no copy. */
+function joined(first: Buffer, frames: readonly JournalFrame[], length: number): Buffer {
+  let end = first.byteOffset;
+  for (const { bytes } of frames) {
+    if (bytes.buffer !== first.buffer || bytes.byteOffset !== end) {
+      return Buffer.concat(
+        frames.map((frame) => frame.bytes),
+        length,
+      );
+    }
+    end += bytes.length;
+  }
+  return Buffer.from(first.buffer, first.byteOffset, length);
 }
 
 function isNext(message: OpenMessage, frame: JournalFrame): boolean {

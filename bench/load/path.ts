@@ -3,15 +3,19 @@
  * ClickHouse, Postgres and Redis, each its own process, at fixed rates. CPU is user and system time of the whole
  * process, from the first click of a round until the last one is committed. A click is visible at the latest when the
  * sink announces its mark.
+ *
+ * `--against <folder>`: another checkout with a built `dist/`. Both have servers of their own, and their rounds alternate.
  */
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { decodeAnnouncement } from '#common/log/marks.ts';
+import { packageRoot } from '#common/process/paths.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
@@ -23,6 +27,7 @@ import { Subject, treeCpuUs } from './subject.ts';
 const drainedWithinMs = 30_000;
 /** Recent clicks of all rounds fit, at about a kilobyte each. */
 const redisBytesMax = 4_294_967_296;
+const warmUpSeconds = 4;
 
 interface Round {
   readonly rate: number;
@@ -54,25 +59,32 @@ export async function benchPath(args: readonly string[]): Promise<void> {
       turn: { type: 'string', default: '64' },
       'no-redis': { type: 'boolean', default: false },
       profile: { type: 'string', default: '' },
+      against: { type: 'string', default: '' },
     },
   });
   const rates = values.rates.split(',').map(Number);
-  const stage = await PathStage.open({ turn: values.turn, isWithRedis: !values['no-redis'], profile: values.profile });
+  const { turn, profile, against } = values;
+  execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
+  const roots = [...(against === '' ? [] : [resolve(against)]), packageRoot()];
+  const stages: PathStage[] = [];
   try {
-    await stage.round(rates[0] ?? 5_000, 2);
-    const figures = new Map<number, Round[]>();
+    for (const root of roots)
+      stages.push(await PathStage.open({ root, turn, profile, isWithRedis: !values['no-redis'] }));
+    for (const stage of stages) await stage.round(rates[0] ?? 5_000, warmUpSeconds);
     for (let round = 1; round <= Number(values.rounds); round++) {
       for (const rate of rates) {
-        const one = await stage.round(rate, Number(values.seconds));
-        figures.set(rate, [...(figures.get(rate) ?? []), one]);
-        tell(
-          `round ${round}, ${rate} clicks a second: ${costs(one.us)}; seen after ${Math.round(one.lag_p99_ms)} ms (p99)`,
-        );
+        for (const stage of stages) {
+          const one = await stage.round(rate, Number(values.seconds));
+          stage.figures.set(rate, [...(stage.figures.get(rate) ?? []), one]);
+          tell(
+            `${stage.root}, round ${round}, ${rate} clicks a second: ${costs(one.us)}; seen after ${Math.round(one.lag_p99_ms)} ms (p99)`,
+          );
+        }
       }
     }
-    report([...figures.values()].map(middleOf));
+    for (const { root, figures } of stages) report(root, [...figures.values()].map(middleOf));
   } finally {
-    await stage.close();
+    for (const stage of stages) await stage.close();
   }
 }
 
@@ -101,7 +113,17 @@ interface Server {
   stop(): Promise<void>;
 }
 
+interface StageOptions {
+  /** The checkout whose processes are measured, as they were built there. */
+  readonly root: string;
+  readonly turn: string;
+  readonly isWithRedis: boolean;
+  /** The process whose CPU profile is written. */
+  readonly profile: string;
+}
+
 interface StageParts {
+  readonly root: string;
   readonly folder: string;
   readonly nats: Nats;
   readonly clickhouse: ClickHouse;
@@ -111,6 +133,8 @@ interface StageParts {
 }
 
 class PathStage {
+  /** Rounds by rate. */
+  readonly figures = new Map<number, Round[]>();
   readonly #parts: StageParts;
   /** The sink's progress reports: [frame, time]. */
   #seen: [mark: number, at: number][] = [];
@@ -125,7 +149,11 @@ class PathStage {
     });
   }
 
-  static async open(options: { turn: string; isWithRedis: boolean; profile: string }): Promise<PathStage> {
+  get root(): string {
+    return this.#parts.root;
+  }
+
+  static async open(options: StageOptions): Promise<PathStage> {
     const folder = mkdtempSync(join(tmpdir(), 'signpost-bench-'));
     tell('starting the servers');
     const [postgres, clickhouse, nats, redis] = await Promise.all([
@@ -150,8 +178,9 @@ class PathStage {
       options.profile === name ? ['--cpu-prof', `--cpu-prof-dir=${join(tmpdir(), 'signpost-path-profiles')}`] : [];
     const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [options.turn]);
     await source.line(/"ready"/);
-    const publisher = Subject.start('publisher', 'publisher/main.ts', settings, profiling('publisher'));
-    const ingest = Subject.start('ingest', 'ingest/main.ts', settings, profiling('ingest'));
+    const built = (name: string) =>
+      Subject.start(name, join(options.root, 'dist', name, 'main.js'), settings, profiling(name));
+    const [publisher, ingest] = [built('publisher'), built('ingest')];
     await Promise.all([publisher.line(/"part":"publisher"/), ingest.line(/"part":"ingest"/)]);
     const measured = new Map<string, Server>([
       ['source', source],
@@ -164,7 +193,7 @@ class PathStage {
     ]);
     if (!options.isWithRedis) await redis.stop();
     const connection = await Nats.connect({ url: nats.url, name: 'bench', installation: defaultInstallation });
-    return new PathStage({ folder, nats: connection, clickhouse: client, source, measured });
+    return new PathStage({ root: options.root, folder, nats: connection, clickhouse: client, source, measured });
   }
 
   async round(rate: number, seconds: number): Promise<Round> {
@@ -236,7 +265,8 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-function report(figures: readonly Round[]): void {
+function report(root: string, figures: readonly Round[]): void {
+  console.log(root);
   console.table(
     figures.map(({ rate, us, lag_p50_ms, lag_p99_ms, lost, rollup_difference }) => ({
       'clicks/s': rate,

@@ -56,8 +56,15 @@ export function addressStart(clickId: string): string {
   return clickId.slice(prefixChars);
 }
 
+let [knownTimePart, knownTimeMs] = ['', 0];
+
+/** From the time of the id to the click's. Clicks that come together share few milliseconds. */
 function delayText(clickId: string, time: number): string {
-  const delay = time - timeOfId(clickId);
+  if (knownTimePart === '' || !clickId.startsWith(knownTimePart, prefixChars)) {
+    knownTimeMs = timeOfId(clickId);
+    knownTimePart = timePartOf(clickId);
+  }
+  const delay = time - knownTimeMs;
   return delay === 0 ? '' : String(delay);
 }
 
@@ -65,7 +72,7 @@ export function lineById(click: Omit<RecentClick, 'is_bot'>, is_bot: boolean): s
   const { click_id, app_id, link_id, time } = click;
   let line = `${idStart(click_id)}${app_id.slice(prefixChars)}\t${link_id.slice(prefixChars)}\t${is_bot ? 'b' : ''}\t${delayText(click_id, time)}`;
   for (const name of texts) line += `\t${escaped(click[name])}`;
-  return `${line.replace(/\t+$/, '')}\n`;
+  return `${line.endsWith('\t') ? line.replace(/\t+$/, '') : line}\n`;
 }
 
 /** The click with this id among lines by id; null if there is none. */

@@ -149,7 +149,7 @@ export class RecentClicks {
     this.#copy = redis.script(copyScript);
   }
 
-  /** Writing the same click again changes nothing. */
+  /** Writing the same click again, in another call, changes nothing. */
   async put(clicks: readonly ClickToPut[]): Promise<void> {
     for (let from = 0; from < clicks.length; from += CLICKS_PER_WRITE_MAX) {
       const byTime = new Map<string, LinesToAdd>();
@@ -283,7 +283,7 @@ interface LinesToAdd {
 function addLine(to: Map<string, LinesToAdd>, key: string, line: string, ttlMs: number): void {
   const known = to.get(key);
   if (known === undefined) to.set(key, { lines: line, ttlMs });
-  else if (!known.lines.includes(line)) {
+  else {
     known.lines += line;
     known.ttlMs = Math.max(known.ttlMs, ttlMs);
   }

@@ -27,7 +27,6 @@ import {
   type RecentClicks,
 } from '#common/attribution/recent-clicks.ts';
 import { HOUR_MS } from '#common/durations.ts';
-import { isId } from '#common/ids.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
@@ -159,11 +158,13 @@ export class RecentClicksFeed {
   /** Writes the clicks that wait, and the position when it is due; one write at a time. */
   async #write(): Promise<void> {
     this.#isWriting = true;
+    // The frames of a message come one after the other in one turn, and are written together.
+    await Promise.resolve();
     while ((this.#waiting.length > 0 || this.#isPositionDue) && !this.#isStopped) {
       const frames = this.#waiting;
       this.#waiting = [];
       if (frames.length > 0) {
-        const clicks = frames.flatMap(clicksOf);
+        const clicks = clicksOfAll(frames);
         const isTaken = await this.#patiently(() => this.#put(clicks));
         if (isTaken) this.counters.clicks += clicks.length;
         else if (!this.#isStopped) this.counters.clicks_skipped += clicks.length;
@@ -181,7 +182,7 @@ export class RecentClicksFeed {
     const entries: ClickToPut[] = [];
     for (const click of clicks) {
       const app = apps.get(click.app_id);
-      if (app === undefined || !isId('clk', click.click_id)) continue;
+      if (app === undefined) continue;
       const agent = this.#agents.of(click.user_agent);
       const is_bot = agent.isBot || click.is_prefetch || click.is_preview;
       const isOld = now - click.time >= KEPT_BY_ID_MS;
@@ -267,6 +268,17 @@ function placeOf(click: Click, { platform }: Agent, app: AppFacts, now: number):
   if (!hasPlatform || click.trigger !== 'link' || now - click.time >= windowMs) return null;
   const address = addressName(click.ip, click.privacy_mode);
   return address === '' ? null : { address, browser: click, windowMs };
+}
+
+/** A frame that came twice is read once, so no line is written twice to a new key. */
+function clicksOfAll(frames: readonly LogFrame[]): Click[] {
+  const names = new Set<string>();
+  return frames.flatMap((frame) => {
+    const name = `${frame.header.producer_id}:${frame.header.frame_no}`;
+    if (names.has(name)) return [];
+    names.add(name);
+    return clicksOf(frame);
+  });
 }
 
 function clicksOf(frame: LogFrame): Click[] {
