@@ -114,7 +114,7 @@ export class HttpServer {
   async stop(deadlineMs: number): Promise<void> {
     this.#isStopping = true;
     const ports = [this.#https, this.#http].filter((port) => port !== null);
-    for (const port of ports) port.closeListener();
+    await Promise.all(ports.map((port) => port.closeListener()));
     const startedMs = Date.now();
     for (;;) {
       const elapsedMs = Date.now() - startedMs;
