@@ -107,8 +107,8 @@ export class HttpServer {
   }
 
   /** Prepares the HTTPS port for other certificates. @returns what makes it use them. @throws if they cannot be used. */
-  prepare(certificates: readonly Certificate[]): () => void {
-    return this.#https?.prepare(certificates) ?? (() => undefined);
+  prepare(certificates: readonly Certificate[]): () => Promise<void> {
+    return this.#https?.prepare(certificates) ?? (() => Promise.resolve());
   }
 
   async stop(deadlineMs: number): Promise<void> {

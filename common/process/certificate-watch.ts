@@ -15,7 +15,7 @@ import type { LifecycleLog, Part } from './lifecycle.ts';
 import { exposeGauge } from './telemetry.ts';
 
 /** Prepares a port for other certificates. @returns what makes it use them. @throws if they cannot be used. */
-export type Prepare = (certificates: readonly Certificate[]) => () => void;
+export type Prepare = (certificates: readonly Certificate[]) => () => Promise<void> | void;
 
 export interface CertificateWatchOptions {
   readonly settings: CertificateSettings;
@@ -94,7 +94,7 @@ export class CertificateWatch implements Part {
       this.#refuse(found.faults.join('; '));
       return;
     }
-    let use: () => void;
+    let use: ReturnType<Prepare>;
     try {
       use = this.#prepare(found.certificates);
     } catch (error) {
@@ -102,7 +102,7 @@ export class CertificateWatch implements Part {
       return;
     }
     // Not caught: a port that cannot be opened again ends the process, which then starts with the new files.
-    use();
+    void use();
     this.#served = found;
     this.#isRefused = false;
     const certificates = found.certificates.map(({ certFile, names, endsMs }) => ({
