@@ -7,6 +7,7 @@ import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import { Tenancy } from '#common/stores/tenancy.ts';
 import { systemTime, type Time } from '#common/time.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { type Receiver, receiverForTest } from '#testing/receiver.ts';
 import { BranchLinks } from './branch-links.ts';
 import { branchKeyContext } from './import.ts';
@@ -284,16 +285,19 @@ test('an answer that cannot be stored or read as a link is reported with its row
   expect(await step(id, 'confirm')).toMatchObject({ state: 'imported', results: { created: 3 } });
 });
 
-test.each([
-  ['in the middle', 4, [2]],
-  ['at the end', 4, [2, 3]],
-  ['alone at the beginning of a chunk', 51, [50]],
-  ['at the beginning of a chunk, with none behind them', 53, [50, 51, 52]],
-  ['at the beginning of the file', 14, [0, 1, 2, 3, 4, 5, 6, 7]],
-  ['at the beginning and at the end of the first chunk', 54, [0, 1, 2, 3, 4, 5, 6, 7, 49]],
-])(
-  'links %s that are never answered are reported after 5 rounds in which others were, and the import goes on',
-  async (_, count, silent) => {
+// The first two cases have links at the beginning, inside and at the end of a chunk, with and without others behind them.
+testCostlyCases(
+  [
+    { where: 'at the beginning and at the end of the first chunk', count: 54, silent: [0, 1, 2, 3, 4, 5, 6, 7, 49] },
+    { where: 'at the beginning of a chunk, with none behind them', count: 53, silent: [50, 51, 52] },
+    { where: 'in the middle', count: 4, silent: [2] },
+    { where: 'at the end', count: 4, silent: [2, 3] },
+    { where: 'alone at the beginning of a chunk', count: 51, silent: [50] },
+    { where: 'at the beginning of the file', count: 14, silent: [0, 1, 2, 3, 4, 5, 6, 7] },
+  ],
+  3,
+  'links $where that are never answered are reported after 5 rounds in which others were, and the import goes on',
+  async ({ count, silent }) => {
     const app = await newApp();
     branchAnswers((code) =>
       silent.includes(Number(code.slice(4))) ? { status: 500, headers: { 'retry-after': '0' } } : null,
@@ -373,6 +377,9 @@ test('processes that end between and within chunks store every row once, and ask
   expect(twice.every((n) => n >= 50 && n < 100)).toBe(true);
 }, 60_000);
 
+/** Three chunks. */
+const linksOfTurns = 150;
+
 test('while a process asks Branch, it reads the files of other imports, and imports that ask Branch take turns', async () => {
   const codes: string[] = [];
   const usual = branch.answer;
@@ -388,7 +395,7 @@ test('while a process asks Branch, it reads the files of other imports, and impo
   const names = ['first', 'second'];
   const ids: string[] = [];
   for (const name of names) {
-    const list = Array.from({ length: 300 }, (_, n) => `https://${branchHost}/${name}${n}`).join('\n');
+    const list = Array.from({ length: linksOfTurns }, (_, n) => `https://${branchHost}/${name}${n}`).join('\n');
     ids.push(await begun((await newApp()).id, list));
   }
   const busy = process(drivenTime());
@@ -398,7 +405,8 @@ test('while a process asks Branch, it reads the files of other imports, and impo
   const plain = await begun((await newApp()).id, file, { source: 'csv', branch_key: undefined, hosts: [] });
   await expect.poll(async () => (await read(plain)).state, { timeout: 20_000 }).toBe('checked');
   release();
-  for (const id of ids) await expect.poll(async () => (await read(id)).rows.new, { timeout: 60_000 }).toBe(300);
+  for (const id of ids)
+    await expect.poll(async () => (await read(id)).rows.new, { timeout: 60_000 }).toBe(linksOfTurns);
   await busy.stop();
   const firstOf = (name: string) => codes.findIndex((code) => code.startsWith(name));
   const lastOf = (name: string) => codes.findLastIndex((code) => code.startsWith(name));
