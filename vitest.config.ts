@@ -48,6 +48,7 @@ export default defineConfig({
           ...shared,
           name: 'unit',
           setupFiles: ['testing/property-sizes.ts'],
+          provide: { isQuick },
           include: ['**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**', 'deploy/simulation/**'],
           // Properties are tried hundreds of times, which takes seconds on a busy machine.

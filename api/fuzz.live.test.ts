@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { linkChangesBody, newLinkBody } from '#common/links/link-fields.ts';
+import { anyCharacter } from '#testing/any-character.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';
 import { appChangesBody, newAppBody } from './apps/fields.ts';
 import { type ApiForTest, apiForTest, type Member } from './testing/running-api.ts';
@@ -19,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 const texts = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 40 }),
+  fc.string({ unit: anyCharacter, maxLength: 40 }),
   fc.constantFrom(
     '',
     '\0',

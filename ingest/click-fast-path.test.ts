@@ -10,6 +10,7 @@ import type { Click } from '#common/log/record.ts';
 import { Devices } from '#common/redirect/device.ts';
 import { LinkPlan } from '#common/redirect/plan.ts';
 import { testApp, testLink } from '#common/testing/link-snapshots.ts';
+import { propertyRuns } from '#testing/property-runs.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
@@ -162,7 +163,7 @@ test('the fast path and JSON give the same rows and dead letters, whatever came 
         expect(fast.rejections).toEqual(slow.rejections);
       },
     ),
-    { numRuns: 200 },
+    { numRuns: propertyRuns(200) },
   );
   expect(plain).toBeGreaterThan(all / 2);
   expect(plain).toBeLessThan(all);

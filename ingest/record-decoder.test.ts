@@ -3,6 +3,8 @@ import { expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import { type Click, clickTextMax } from '#common/log/record.ts';
+import { anyCharacter } from '#testing/any-character.ts';
+import { propertyRuns } from '#testing/property-runs.ts';
 import { decodeClick, isRejection, rejectionReasons } from './record-decoder.ts';
 
 const click: Click = {
@@ -30,7 +32,7 @@ const click: Click = {
 };
 
 const goodText = (max: number) =>
-  fc.string({ unit: 'binary', maxLength: max }).filter((text) => text.length <= max && !text.includes('\0'));
+  fc.string({ unit: anyCharacter, maxLength: max }).filter((text) => text.length <= max && !text.includes('\0'));
 
 test('every click that the edge can write is read back as it was', () => {
   fc.assert(
@@ -83,7 +85,7 @@ test.each(poison)('%s is refused with a reason', (_, line, reason) => {
 
 test('decoding any line ends with a click or a known reason', () => {
   const line = fc.oneof(
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: anyCharacter }),
     fc.json(),
     fc
       .record({ key: fc.constantFrom(...Object.keys(good)), value: fc.jsonValue() })
@@ -95,7 +97,7 @@ test('decoding any line ends with a click or a known reason', () => {
       if (isRejection(read)) expect(rejectionReasons).toContain(read.reason);
       else expect(read.click_id).toBe(good.click_id);
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 

@@ -450,7 +450,7 @@ test('TLS answers are the same as without, also with changed certificates, and s
   ]);
   expect(reply.headers['strict-transport-security']).toBe('max-age=31536000');
   const replacement = await newCertificates('second');
-  edge.server.prepare(replacement)();
+  await edge.server.prepare(replacement)();
   const later = await getSecurely(port, '/summer');
   expect([later.statusCode, later.headers]).toMatchObject([302, { location: reply.headers.location }]);
   expect([reply.serial === later.serial, later.serial]).toEqual([false, replacement[0]?.serial]);

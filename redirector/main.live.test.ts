@@ -54,7 +54,7 @@ async function start(instance: string): Promise<ChildProcess> {
   child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
     text += chunk;
   });
-  await until(() => text.includes('"part":"server"'), `${instance} listens`, 20_000);
+  await until(() => text.includes('"part":"server"'), `${instance} listens`, 120_000);
   return child;
 }
 

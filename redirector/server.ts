@@ -1,6 +1,7 @@
 /**
  * The redirector's ports. Several processes may listen on the same ports; the kernel distributes the connections.
- * A stopping redirector accepts no new connections and closes each open one with its next answer, so no request fails.
+ * A stopping redirector accepts the connections that wait for it and no more, and closes each open one with its next answer, so
+ * that no request fails.
  */
 import type { Clock } from '#common/clock.ts';
 import { Port } from '#common/http/port.ts';
@@ -53,12 +54,13 @@ export class RedirectorServer {
     return opened.number;
   }
 
-  /** Prepares the HTTPS ports for other certificates. @returns what makes them use them. @throws if they cannot be used. */
-  prepare(certificates: readonly Certificate[]): () => void {
+  /**
+   * Prepares the HTTPS ports for other certificates. @returns what makes them use them, and resolves once no connection gets
+   * the earlier ones any more. @throws if they cannot be used.
+   */
+  prepare(certificates: readonly Certificate[]): () => Promise<void> {
     const prepared = this.#ports.filter(({ isTls }) => isTls).map((port) => port.prepare(certificates));
-    return () => {
-      for (const use of prepared) use();
-    };
+    return () => Promise.all(prepared.map((use) => use())).then(() => undefined);
   }
 
   #mount(app: TemplatedApp, hsts: string): void {
@@ -82,7 +84,7 @@ export class RedirectorServer {
   async stop(deadlineMs: number): Promise<void> {
     this.#edge.state.isStopping = true;
     this.#isListening = false;
-    for (const port of this.#ports) port.closeListener();
+    await Promise.all(this.#ports.map((port) => port.closeListener()));
     const endMs = this.#clock() + deadlineMs;
     while ((this.connections > 0 || this.#edge.state.waiting > 0) && this.#clock() < endMs) {
       await sleep(systemTime, closePollMs);

@@ -7,6 +7,7 @@ import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import { Tenancy } from '#common/stores/tenancy.ts';
 import { systemTime, type Time } from '#common/time.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 import { type Receiver, receiverForTest } from '#testing/receiver.ts';
 import { BranchLinks } from './branch-links.ts';
 import { branchKeyContext } from './import.ts';
@@ -284,16 +285,19 @@ test('a response that cannot be stored or read as a link is reported with its ro
   expect(await step(id, 'confirm')).toMatchObject({ state: 'imported', results: { created: 3 } });
 });
 
-test.each([
-  ['in the middle', 4, [2]],
-  ['at the end', 4, [2, 3]],
-  ['alone at the beginning of a chunk', 51, [50]],
-  ['at the beginning of a chunk, with none behind them', 53, [50, 51, 52]],
-  ['at the beginning of the file', 14, [0, 1, 2, 3, 4, 5, 6, 7]],
-  ['at the beginning and at the end of the first chunk', 54, [0, 1, 2, 3, 4, 5, 6, 7, 49]],
-])(
-  'links %s that are never answered are reported after 5 rounds in which others were, and the import goes on',
-  async (_, count, silent) => {
+// The first two cases have links at the beginning, inside and at the end of a chunk, with and without others behind them.
+testCostlyCases(
+  [
+    { where: 'at the beginning and at the end of the first chunk', count: 54, silent: [0, 1, 2, 3, 4, 5, 6, 7, 49] },
+    { where: 'at the beginning of a chunk, with none behind them', count: 53, silent: [50, 51, 52] },
+    { where: 'in the middle', count: 4, silent: [2] },
+    { where: 'at the end', count: 4, silent: [2, 3] },
+    { where: 'alone at the beginning of a chunk', count: 51, silent: [50] },
+    { where: 'at the beginning of the file', count: 14, silent: [0, 1, 2, 3, 4, 5, 6, 7] },
+  ],
+  3,
+  'links $where that are never answered are reported after 5 rounds in which others were, and the import goes on',
+  async ({ count, silent }) => {
     const app = await newApp();
     branchAnswers((code) =>
       silent.includes(Number(code.slice(4))) ? { status: 500, headers: { 'retry-after': '0' } } : null,

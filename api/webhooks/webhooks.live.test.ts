@@ -400,7 +400,14 @@ test('erasing a person deletes only the messages about them', async () => {
 
 test('an organization has at most fifty webhooks', async () => {
   const member = await api.member();
-  for (let n = 0; n < 50; n++) await newWebhook({}, member);
+  const { id } = await newWebhook({}, member);
+  await api.db.execute(
+    `INSERT INTO webhook_endpoints (id, organization_id, url, events, secret_ciphertext, created_by, created_at, updated_at)
+     SELECT id || n, organization_id, url, events, secret_ciphertext, created_by, created_at, updated_at
+       FROM webhook_endpoints, generate_series(1, 48) AS n WHERE id = $1`,
+    [id],
+  );
+  await newWebhook({}, member);
   const reply = await member.call('POST', '/webhooks', { url, events });
   expect([reply.status, reply.body.error.message]).toEqual([400, expect.stringContaining('50 webhooks')]);
 });

@@ -9,6 +9,7 @@ import { generate } from 'selfsigned';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { readCertificates } from '#common/process/certificate-files.ts';
 import { CertificateWatch } from '#common/process/certificate-watch.ts';
+import { waitingVisitors } from '#common/testing/waiting-visitors.ts';
 import { systemTime } from '#common/time.ts';
 import { Port } from './port.ts';
 import { HttpServer } from './server.ts';
@@ -173,15 +174,16 @@ test('the certificate is the one for the name asked for, and every name has all 
   await expectNames('new');
 });
 
-test('a port that other processes share changes its certificates as often as asked', async () => {
+test('a port that other processes share changes its certificates as often as asked, and answers connections that wait', async () => {
   write('one', 'old');
   write('two', 'new');
   const certificates = ['one', 'two'].map((name) => readCertificates(files(name), Date.now()).certificates);
-  const mount = (app: { any(path: string, answer: (res: { end(body: string): void }) => void): unknown }) =>
-    void app.any('/*', (res) => res.end('ok'));
+  const mount = (app: {
+    any(path: string, answer: (res: { end(body: string, isLast: boolean): void }) => void): unknown;
+  }) => void app.any('/*', (res) => res.end('ok', true));
   const port = Port.open({ host: '127.0.0.1', port: 0, isShared: true, certificates: certificates[0], mount });
-  endings.push(() => {
-    port.closeListener();
+  endings.push(async () => {
+    await port.closeListener();
     port.closeConnections();
   });
   const reply = () =>
@@ -193,8 +195,11 @@ test('a port that other processes share changes its certificates as often as ask
       socket.on('error', (error) => done(String(error)));
     });
   for (const at of [1, 0, 1]) {
-    port.prepare(certificates[at] ?? [])();
+    await port.prepare(certificates[at] ?? [])();
     expect(await reply()).toBe(['old', 'new'][at]);
   }
+  const replies = waitingVisitors(port.number, { isTls: true });
+  await port.prepare(certificates[0] ?? [])();
+  expect(new Set(await replies)).toEqual(new Set(['HTTP/1.1 200 OK']));
   await expect.poll(() => port.connections).toBe(0);
 });

@@ -3,6 +3,7 @@
  * the old app live on in it until they end. (`removeServerName` would free the router that they still use.) The library
  * frees no app, so each change keeps about 150 KiB.
  */
+import { setImmediate } from 'node:timers/promises';
 import type { Certificate } from '#common/process/certificate-files.ts';
 import {
   App,
@@ -27,12 +28,17 @@ export interface PortOptions {
   readonly mount: (app: TemplatedApp) => void;
 }
 
+/** The listener of a port at which connections never stop arriving is closed after this time. */
+const acceptWithinMs = 1_000;
+
 export class Port {
   readonly #options: PortOptions;
   /** Open connections of the current app, and of earlier ones that have any. */
   readonly #open = new Map<TemplatedApp, number>();
   #current: TemplatedApp | null = null;
   #socket: us_listen_socket | null = null;
+  /** Connections, ever. */
+  #accepted = 0;
   number = 0;
 
   private constructor(options: PortOptions) {
@@ -57,29 +63,31 @@ export class Port {
   }
 
   /**
-   * Builds an app with other certificates. @returns what replaces the current app by it, for new connections.
+   * Builds an app with other certificates. @returns what replaces the current app by it, for new connections; it resolves once
+   * the last connection of the current one is accepted.
    * @throws if a certificate cannot be used; the port is then unchanged.
    */
-  prepare(certificates: readonly Certificate[]): () => void {
+  prepare(certificates: readonly Certificate[]): () => Promise<void> {
     const app = this.#filtered(securedApp(certificates, this.#options.mount));
     return () => {
       const old = this.#socket;
-      if (!old) return;
+      if (!old) return Promise.resolve();
       // A shared port never stops accepting. Any other is closed for the microseconds of this turn.
       if (this.#options.isShared) {
         this.#listen(app);
-        us_listen_socket_close(old);
-      } else {
-        us_listen_socket_close(old);
-        this.#listen(app);
+        return this.#closeOnceAccepted(old);
       }
+      us_listen_socket_close(old);
+      this.#listen(app);
+      return Promise.resolve();
     };
   }
 
-  /** Accepts no more connections. */
-  closeListener(): void {
-    if (this.#socket) us_listen_socket_close(this.#socket);
+  /** Accepts the connections that wait, then no more. */
+  async closeListener(): Promise<void> {
+    const socket = this.#socket;
     this.#socket = null;
+    if (socket) await this.#closeOnceAccepted(socket);
   }
 
   /** Cuts the connections that remain. */
@@ -97,8 +105,25 @@ export class Port {
     if (earlier) this.#forgetUnused(earlier);
   }
 
+  /**
+   * The kernel resets connections that it has established for a listener and that were not accepted before it closes, although
+   * other processes listen on the port. So the listener closes right after a turn of the event loop that found none.
+   */
+  async #closeOnceAccepted(socket: us_listen_socket): Promise<void> {
+    const endMs = performance.now() + acceptWithinMs;
+    // The first may still be of this turn.
+    await setImmediate();
+    let accepted: number;
+    do {
+      accepted = this.#accepted;
+      await setImmediate();
+    } while (this.#accepted !== accepted && performance.now() < endMs);
+    us_listen_socket_close(socket);
+  }
+
   #filtered(app: TemplatedApp): TemplatedApp {
     const countConnections = (_: unknown, change: number) => {
+      if (change > 0) this.#accepted++;
       this.#open.set(app, (this.#open.get(app) ?? 0) + (change > 0 ? 1 : -1));
       this.#forgetUnused(app);
     };

@@ -107,14 +107,14 @@ export class HttpServer {
   }
 
   /** Prepares the HTTPS port for other certificates. @returns what makes it use them. @throws if they cannot be used. */
-  prepare(certificates: readonly Certificate[]): () => void {
-    return this.#https?.prepare(certificates) ?? (() => undefined);
+  prepare(certificates: readonly Certificate[]): () => Promise<void> {
+    return this.#https?.prepare(certificates) ?? (() => Promise.resolve());
   }
 
   async stop(deadlineMs: number): Promise<void> {
     this.#isStopping = true;
     const ports = [this.#https, this.#http].filter((port) => port !== null);
-    for (const port of ports) port.closeListener();
+    await Promise.all(ports.map((port) => port.closeListener()));
     const startedMs = Date.now();
     for (;;) {
       const elapsedMs = Date.now() - startedMs;

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { testApp } from '#common/testing/link-snapshots.ts';
+import { propertyRuns } from '#testing/property-runs.ts';
 import type { LinkedApp } from './link-snapshot.ts';
 import { isLongLink, type LongLink, readLongLink, refusedOfVisitName, refusedVisitName } from './long-link.ts';
 
@@ -169,7 +170,7 @@ test('whatever the query says, every destination is an https URL on a host that 
         ]);
       }
     }),
-    { numRuns: 2_000 },
+    { numRuns: propertyRuns(2_000) },
   );
   expect(followed).toBeGreaterThan(10);
 });

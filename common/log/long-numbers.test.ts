@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { propertyRuns } from '#testing/property-runs.ts';
 import { hasLongNumber, propertiesIn, propertiesOfEvents } from './long-numbers.ts';
 
 test.each([
@@ -29,7 +30,7 @@ test('no number that parsing would change is overlooked', () => {
       expect(plain(text).length).toBeLessThanOrEqual(16);
       expect(Number(text)).toBe(Number(Number(text).toPrecision(15)));
     }),
-    { numRuns: 2_000 },
+    { numRuns: propertyRuns(2_000) },
   );
 });
 
@@ -51,7 +52,7 @@ test('the properties of every event are found as they were sent, wherever they a
       );
       expect(found).toEqual(wanted);
     }),
-    { numRuns: 1_000 },
+    { numRuns: propertyRuns(1_000) },
   );
 });
 

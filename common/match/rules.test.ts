@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { HOUR_MS } from '#common/durations.ts';
+import { propertyRuns } from '#testing/property-runs.ts';
 import { crowdPart } from './crowd.ts';
 import {
   type CandidateClick,
@@ -306,7 +307,7 @@ test('an ambiguous pair is never matched, whatever its order', () => {
         expect(decision.confidence - confidence(asking, one.signals, now - one.time, crowd)).toBeGreaterThan(0.1);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 
@@ -453,6 +454,6 @@ test('a click that agrees in more is never less likely, even in a crowd', () => 
         }).judged[0]?.confidence ?? 0;
       expect(chance({ ...of, [name]: value })).toBeGreaterThanOrEqual(chance(of));
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });

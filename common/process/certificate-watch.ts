@@ -18,7 +18,7 @@ import { exposeGauge } from './telemetry.ts';
  * Prepares a port for new certificates. @returns a function that makes the port use them. @throws if they cannot be
  * used.
  */
-export type Prepare = (certificates: readonly Certificate[]) => () => void;
+export type Prepare = (certificates: readonly Certificate[]) => () => Promise<void> | void;
 
 export interface CertificateWatchOptions {
   readonly settings: CertificateSettings;
@@ -97,7 +97,7 @@ export class CertificateWatch implements Part {
       this.#refuse(found.faults.join('; '));
       return;
     }
-    let use: () => void;
+    let use: ReturnType<Prepare>;
     try {
       use = this.#prepare(found.certificates);
     } catch (error) {
@@ -105,7 +105,7 @@ export class CertificateWatch implements Part {
       return;
     }
     // Not caught: if a port cannot be reopened, the process exits and restarts with the new files.
-    use();
+    void use();
     this.#served = found;
     this.#isRefused = false;
     const certificates = found.certificates.map(({ certFile, names, endsMs }) => ({

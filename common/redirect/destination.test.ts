@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { testApp, testLink } from '#common/testing/link-snapshots.ts';
+import { anyCharacter } from '#testing/any-character.ts';
+import { propertyRuns } from '#testing/property-runs.ts';
 import { destinationOf, expiredDestinationOf, locationOf } from './destination.ts';
 import type { Platform } from './device.ts';
 
@@ -111,7 +113,7 @@ test('an expired link leads to its expired_url and nowhere else', () => {
 
 test('whatever is in the link, the app and the query, a Location is one line of ASCII, https, and the host of a field', () => {
   const text = fc.oneof(
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: anyCharacter }),
     fc.webUrl(),
     fc.string().map((rest) => `https://w.example/${rest}`),
   );
@@ -148,7 +150,7 @@ test('whatever is in the link, the app and the query, a Location is one line of 
         expect([...allowed, 'apps.apple.com', 'play.google.com']).toContain(new URL(location).host);
       },
     ),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 

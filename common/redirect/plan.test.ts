@@ -3,10 +3,15 @@ import { expect, test } from 'vitest';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import { testApp, testLink } from '#common/testing/link-snapshots.ts';
+import { anyCharacter } from '#testing/any-character.ts';
 import { visitorDeviceOf } from './device.ts';
 import { LinkPlan } from './plan.ts';
 
-const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 40 }), fc.string({ maxLength: 3000 }), fc.constant(''));
+const text = fc.oneof(
+  fc.string({ unit: anyCharacter, maxLength: 40 }),
+  fc.string({ maxLength: 3000 }),
+  fc.constant(''),
+);
 const ruleId = fc.constantFrom('', '0123456789abcdef');
 const ip = fc.constantFrom('127.0.0.1', '2001:db8::1', '');
 

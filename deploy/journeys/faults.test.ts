@@ -47,6 +47,7 @@ test('a rolling restart of redirectors fails no request, and redirects continue 
   const options = { name: 'restarted, and alone', seed, clicks: 2_000, clicksPerSecond: 500, eventSenders: 0 };
   const report = await runFault(stage, options, async ({ clicks, hit }) => {
     for (let one = 0; one < redirectors; one++) {
+      await redirected(clicks, 100);
       await stage.processes.kill(`redirector-${one}`, 'SIGTERM');
       hit('redirector restarted');
     }
