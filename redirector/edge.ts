@@ -6,8 +6,9 @@
  */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
+import type { Connections } from '#common/http/connections.ts';
 import { TrustedProxies } from '#common/http/peer.ts';
-import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
+import { asBytes, type HttpRequest, type HttpResponse } from '#common/http/uws.ts';
 import { newId } from '#common/ids.ts';
 import type { Journal } from '#common/journal/journal.ts';
 import { askingAgent } from '#common/links/link-asks.ts';
@@ -60,6 +61,9 @@ export interface EdgeOptions {
   readonly shares: Pick<ClickShares, 'take' | 'isReached'>;
 }
 
+const hostName = asBytes('host');
+const contentLength = asBytes('content-length');
+
 export class Edge {
   readonly counters: Counters;
   readonly state: VisitState;
@@ -108,18 +112,18 @@ export class Edge {
   }
 
   /** The hot path: visits of cached links. Everything else continues in `lookUp`. */
-  get(res: HttpResponse, req: HttpRequest): void {
+  get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const nowMs = this.#clock();
-    const plan = this.#known.find(req.getHeader('host'), req.getUrl(), nowMs);
-    if (plan !== undefined && req.getHeader('content-length') === '') {
-      this.#visit(res, req, readVisitor(req, res, this.#proxies), plan, nowMs);
+    const plan = this.#known.find(req.getHeader(hostName), req.getUrl(), nowMs);
+    if (plan !== undefined && req.getHeader(contentLength) === '') {
+      this.#visit(res, req, readVisitor(req, connections.addressOf(res), this.#proxies), plan, nowMs);
       return;
     }
-    this.lookUp(res, req, false);
+    this.lookUp(res, req, connections, false);
   }
 
   /** Every other GET and HEAD: requests that may wait for a store, and those that are not links. */
-  lookUp(res: HttpResponse, req: HttpRequest, isHead: boolean): void {
+  lookUp(res: HttpResponse, req: HttpRequest, connections: Connections, isHead: boolean): void {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
     if (req.getHeader('content-length') !== '' && isAmbiguous(req)) {
@@ -137,7 +141,7 @@ export class Edge {
       return;
     }
     const code = appPaths.has(path) ? '' : codeOfPath(path);
-    const visitor = readVisitor(req, res, this.#proxies);
+    const visitor = readVisitor(req, connections.addressOf(res), this.#proxies);
     const asLongLink = (app: LinkedApp) => this.#answerLongLink(res, app, path, visitor, accept, manner);
     if (code === null) {
       this.#refuseOn(res, host, manner, asLongLink);
@@ -167,17 +171,20 @@ export class Edge {
   }
 
   /** A POST request that is not a visit: device signals of a tap page, copies of Apple's postbacks. */
-  receive(res: HttpResponse, req: HttpRequest, receiver: Receiver): void {
+  receive(res: HttpResponse, req: HttpRequest, connections: Connections, receiver: Receiver): void {
     if (isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
       return;
     }
-    const sender = { host: requestHostOf(req.getHeader('host')), ip: readVisitor(req, res, this.#proxies).ip };
+    const sender = {
+      host: requestHostOf(req.getHeader('host')),
+      ip: readVisitor(req, connections.addressOf(res), this.#proxies).ip,
+    };
     receiver.receive(res, sender, () => this.state.isStopping);
   }
 
   /** The password that a visitor enters: a right one is a visit of the link. */
-  unlock(res: HttpResponse, req: HttpRequest): void {
+  unlock(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
     if (isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', manner);
@@ -185,7 +192,7 @@ export class Edge {
     }
     const host = requestHostOf(req.getHeader('host'));
     const accept = req.getHeader('accept');
-    const sender = readVisitor(req, res, this.#proxies);
+    const sender = readVisitor(req, connections.addressOf(res), this.#proxies);
     this.#unlocks.read(res, (form) => {
       const code = form === null || !isHost(host) ? null : codeOfPath(form.path);
       if (form === null || code === null) {

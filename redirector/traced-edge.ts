@@ -1,5 +1,6 @@
 /** The edge of a process that sends traces. One that does not uses `Edge` itself, and pays nothing. */
 
+import type { Connections } from '#common/http/connections.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import type { Journal, Waiter } from '#common/journal/journal.ts';
 import { traceOfClick } from '#common/tracing/click-traces.ts';
@@ -15,8 +16,8 @@ export class TracedEdge extends Edge {
     this.#tracing = tracing;
   }
 
-  override get(res: HttpResponse, req: HttpRequest): void {
-    this.#tracing.trails.run(new Trail(Date.now()), () => super.get(res, req));
+  override get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
+    this.#tracing.trails.run(new Trail(Date.now()), () => super.get(res, req, connections));
   }
 }
 
