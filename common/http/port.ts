@@ -7,6 +7,7 @@ import type { Certificate } from '#common/process/certificate-files.ts';
 import { Connections } from './connections.ts';
 import {
   App,
+  type HttpResponse,
   listenOn,
   type TemplatedApp,
   tlsApp,
@@ -110,13 +111,14 @@ export class Port {
     const { mount } = this.#options;
     const app = certificates ? securedApp(certificates, mount, connections) : plainApp(mount, connections);
     const counted = { app, connections };
-    app.filter((res, change) => {
+    const count = (res: HttpResponse, change: unknown) => {
       if (Number(change) > 0) connections.opened(res);
       else {
         connections.closed();
         this.#forgetUnused(counted);
       }
-    });
+    };
+    app.filter(count);
     return counted;
   }
 
