@@ -8,9 +8,8 @@ import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Connections } from '#common/http/connections.ts';
 import { TrustedProxies } from '#common/http/peer.ts';
-import { asBytes, type HttpRequest, type HttpResponse } from '#common/http/uws.ts';
+import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import { newId } from '#common/ids.ts';
-import type { Journal } from '#common/journal/journal.ts';
 import { askingAgent } from '#common/links/link-asks.ts';
 import type { FoundLink, LinkCache } from '#common/links/link-cache.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
@@ -28,10 +27,10 @@ import type { TapPage } from '#common/redirect/tap-page.ts';
 import { opensTapPage } from '#common/redirect/visit-answer.ts';
 import { type Visitor, wantsJson } from '#common/redirect/visitor.ts';
 import { type ResponseOptions, sendText } from './answer.ts';
-import type { AskedLinks } from './asked-links.ts';
 import type { ClickLanes } from './click-lanes.ts';
-import type { ClickOutcome, ClickShares } from './click-shares.ts';
+import type { ClickOutcome } from './click-shares.ts';
 import type { Counters } from './counters.ts';
+import type { EdgeOptions } from './edge-options.ts';
 import { appPaths, sendHostFile } from './host-files.ts';
 import { KnownLinks } from './known-links.ts';
 import { LinkUnlocks } from './link-unlocks.ts';
@@ -41,28 +40,15 @@ import type { Receiver, Receivers } from './receiver.ts';
 import type { SignalTokens } from './signal-token.ts';
 import { UnrecordedAnswers } from './unrecorded-answers.ts';
 import { Visit, type VisitState } from './visit.ts';
-import { isAmbiguous, isHost, readVisitor, recordedVisitor, requestHostOf } from './visitor.ts';
-
-export interface EdgeOptions {
-  readonly cache: LinkCache;
-  readonly journal: Pick<Journal, 'append'>;
-  readonly lanes: ClickLanes;
-  readonly clock: Clock;
-  readonly trustedProxies: readonly string[];
-  readonly addresses: AddressWriter;
-  readonly queryFilter: QueryFilter;
-  readonly tokens: SignalTokens;
-  readonly receivers: Receivers;
-  readonly shortUrl: ShortUrl;
-  readonly countries: Countries;
-  readonly orphans: Pick<OrphanVisits, 'count'>;
-  readonly longLinks: Pick<LongLinks, 'find'>;
-  readonly asked: Pick<AskedLinks, 'find'>;
-  readonly shares: Pick<ClickShares, 'take' | 'isReached'>;
-}
-
-const hostName = asBytes('host');
-const contentLength = asBytes('content-length');
+import {
+  hasLength,
+  hostHeaderOf,
+  isAmbiguous,
+  isHost,
+  readVisitor,
+  recordedVisitor,
+  requestHostOf,
+} from './visitor.ts';
 
 export class Edge {
   readonly counters: Counters;
@@ -114,8 +100,8 @@ export class Edge {
   /** The hot path: visits of cached links. Everything else continues in `lookUp`. */
   get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const nowMs = this.#clock();
-    const plan = this.#known.find(req.getHeader(hostName), req.getUrl(), nowMs);
-    if (plan !== undefined && req.getHeader(contentLength) === '') {
+    const plan = this.#known.find(hostHeaderOf(req), req.getUrl(), nowMs);
+    if (plan !== undefined && !hasLength(req)) {
       this.#visit(res, req, readVisitor(req, connections.addressOf(res), this.#proxies), plan, nowMs);
       return;
     }
@@ -126,11 +112,11 @@ export class Edge {
   lookUp(res: HttpResponse, req: HttpRequest, connections: Connections, isHead: boolean): void {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
-    if (req.getHeader('content-length') !== '' && isAmbiguous(req)) {
+    if (hasLength(req) && isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', { ...manner, isLast: true });
       return;
     }
-    const host = requestHostOf(req.getHeader('host'));
+    const host = requestHostOf(hostHeaderOf(req));
     const path = req.getUrl();
     if (sendHostFile(res, path, manner)) {
       this.counters.answers.static++;
@@ -177,7 +163,7 @@ export class Edge {
       return;
     }
     const sender = {
-      host: requestHostOf(req.getHeader('host')),
+      host: requestHostOf(hostHeaderOf(req)),
       ip: readVisitor(req, connections.addressOf(res), this.#proxies).ip,
     };
     receiver.receive(res, sender, () => this.state.isStopping);
@@ -190,7 +176,7 @@ export class Edge {
       this.#answers.refuseForGood(res, 'bad_request', manner);
       return;
     }
-    const host = requestHostOf(req.getHeader('host'));
+    const host = requestHostOf(hostHeaderOf(req));
     const accept = req.getHeader('accept');
     const sender = readVisitor(req, connections.addressOf(res), this.#proxies);
     this.#unlocks.read(res, (form) => {

@@ -6,7 +6,8 @@ import type { Journal, Waiter } from '#common/journal/journal.ts';
 import { traceOfClick } from '#common/tracing/click-traces.ts';
 import type { Tracing } from '#common/tracing/tracing.ts';
 import { Trail } from '#common/tracing/trail.ts';
-import { Edge, type EdgeOptions } from './edge.ts';
+import { Edge } from './edge.ts';
+import type { EdgeOptions } from './edge-options.ts';
 
 export class TracedEdge extends Edge {
   readonly #tracing: Tracing;

@@ -6,11 +6,21 @@ import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
 import type { Visitor } from '#common/redirect/visitor.ts';
 
+const hostName = asBytes('host');
+const contentLength = asBytes('content-length');
 const userAgent = asBytes('user-agent');
 const acceptLanguage = asBytes('accept-language');
 const referer = asBytes('referer');
 const secPurpose = asBytes('sec-purpose');
 const oldPurpose = asBytes('purpose');
+
+export function hostHeaderOf(req: HttpRequest): string {
+  return req.getHeader(hostName);
+}
+
+export function hasLength(req: HttpRequest): boolean {
+  return req.getHeader(contentLength) !== '';
+}
 
 /** @param ip of the connection. */
 export function readVisitor(req: HttpRequest, ip: string, proxies: TrustedProxies | null): Visitor {
