@@ -49,6 +49,9 @@ test('a full address from an earlier version, which an anonymizing app no longer
 
 test.each([
   ['198.51.100.7', '198.51.100.0'],
+  ['255.0.10.255', '255.0.10.0'],
+  ['198.51.100.256', ''],
+  ['198.51.100.7.', ''],
   ['::ffff:198.51.100.7', '198.51.100.0'],
   ['2001:db8:1:2:3:4:5:6', '2001:db8:1::'],
   ['not an address', ''],

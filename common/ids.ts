@@ -61,6 +61,10 @@ function stampOf(ms: number): string {
 
 /** A new id that sorts by the given time. */
 export function newId(prefix: IdPrefix, ms: number): string {
+  return newName(prefix, ms);
+}
+
+function newName(prefix: string, ms: number): string {
   const first = random10();
   // Bits of the last 80: version 0111, 12 random, variant 10, 62 random.
   const versioned = alphabet.charAt(14 | (first & 1));
@@ -73,7 +77,7 @@ export function newId(prefix: IdPrefix, ms: number): string {
 
 /** An id for one request: sortable, unique, not an entity. */
 export function newRequestId(ms: number): string {
-  return `req_${newId('evt', ms).slice(4)}`;
+  return newName('req', ms);
 }
 
 const shape = /^[0-7][0-9a-hjkmnp-tv-z]{25}$/;

@@ -6,10 +6,10 @@
  */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
+import type { Connections } from '#common/http/connections.ts';
 import { TrustedProxies } from '#common/http/peer.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import { newId } from '#common/ids.ts';
-import type { Journal } from '#common/journal/journal.ts';
 import { askingAgent } from '#common/links/link-asks.ts';
 import type { FoundLink, LinkCache } from '#common/links/link-cache.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
@@ -27,10 +27,10 @@ import type { TapPage } from '#common/redirect/tap-page.ts';
 import { opensTapPage } from '#common/redirect/visit-answer.ts';
 import { type Visitor, wantsJson } from '#common/redirect/visitor.ts';
 import { type ResponseOptions, sendText } from './answer.ts';
-import type { AskedLinks } from './asked-links.ts';
 import type { ClickLanes } from './click-lanes.ts';
-import type { ClickOutcome, ClickShares } from './click-shares.ts';
+import type { ClickOutcome } from './click-shares.ts';
 import type { Counters } from './counters.ts';
+import type { EdgeOptions } from './edge-options.ts';
 import { appPaths, sendHostFile } from './host-files.ts';
 import { KnownLinks } from './known-links.ts';
 import { LinkUnlocks } from './link-unlocks.ts';
@@ -40,25 +40,15 @@ import type { Receiver, Receivers } from './receiver.ts';
 import type { SignalTokens } from './signal-token.ts';
 import { UnrecordedAnswers } from './unrecorded-answers.ts';
 import { Visit, type VisitState } from './visit.ts';
-import { isAmbiguous, isHost, readVisitor, recordedVisitor, requestHostOf } from './visitor.ts';
-
-export interface EdgeOptions {
-  readonly cache: LinkCache;
-  readonly journal: Pick<Journal, 'append'>;
-  readonly lanes: ClickLanes;
-  readonly clock: Clock;
-  readonly trustedProxies: readonly string[];
-  readonly addresses: AddressWriter;
-  readonly queryFilter: QueryFilter;
-  readonly tokens: SignalTokens;
-  readonly receivers: Receivers;
-  readonly shortUrl: ShortUrl;
-  readonly countries: Countries;
-  readonly orphans: Pick<OrphanVisits, 'count'>;
-  readonly longLinks: Pick<LongLinks, 'find'>;
-  readonly asked: Pick<AskedLinks, 'find'>;
-  readonly shares: Pick<ClickShares, 'take' | 'isReached'>;
-}
+import {
+  hasLength,
+  hostHeaderOf,
+  isAmbiguous,
+  isHost,
+  readVisitor,
+  recordedVisitor,
+  requestHostOf,
+} from './visitor.ts';
 
 export class Edge {
   readonly counters: Counters;
@@ -108,25 +98,25 @@ export class Edge {
   }
 
   /** The hot path: visits of cached links. Everything else continues in `lookUp`. */
-  get(res: HttpResponse, req: HttpRequest): void {
+  get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const nowMs = this.#clock();
-    const plan = this.#known.find(req.getHeader('host'), req.getUrl(), nowMs);
-    if (plan !== undefined && req.getHeader('content-length') === '') {
-      this.#visit(res, req, readVisitor(req, res, this.#proxies), plan, nowMs);
+    const plan = this.#known.find(hostHeaderOf(req), req.getUrl(), nowMs);
+    if (plan !== undefined && !hasLength(req)) {
+      this.#visit(res, req, readVisitor(req, connections.addressOf(res), this.#proxies), plan, nowMs);
       return;
     }
-    this.lookUp(res, req, false);
+    this.lookUp(res, req, connections, false);
   }
 
   /** Every other GET and HEAD: requests that may wait for a store, and those that are not links. */
-  lookUp(res: HttpResponse, req: HttpRequest, isHead: boolean): void {
+  lookUp(res: HttpResponse, req: HttpRequest, connections: Connections, isHead: boolean): void {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
-    if (req.getHeader('content-length') !== '' && isAmbiguous(req)) {
+    if (hasLength(req) && isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', { ...manner, isLast: true });
       return;
     }
-    const host = requestHostOf(req.getHeader('host'));
+    const host = requestHostOf(hostHeaderOf(req));
     const path = req.getUrl();
     if (sendHostFile(res, path, manner)) {
       this.counters.answers.static++;
@@ -137,7 +127,7 @@ export class Edge {
       return;
     }
     const code = appPaths.has(path) ? '' : codeOfPath(path);
-    const visitor = readVisitor(req, res, this.#proxies);
+    const visitor = readVisitor(req, connections.addressOf(res), this.#proxies);
     const asLongLink = (app: LinkedApp) => this.#answerLongLink(res, app, path, visitor, accept, manner);
     if (code === null) {
       this.#refuseOn(res, host, manner, asLongLink);
@@ -167,25 +157,28 @@ export class Edge {
   }
 
   /** A POST request that is not a visit: device signals of a tap page, copies of Apple's postbacks. */
-  receive(res: HttpResponse, req: HttpRequest, receiver: Receiver): void {
+  receive(res: HttpResponse, req: HttpRequest, connections: Connections, receiver: Receiver): void {
     if (isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
       return;
     }
-    const sender = { host: requestHostOf(req.getHeader('host')), ip: readVisitor(req, res, this.#proxies).ip };
+    const sender = {
+      host: requestHostOf(hostHeaderOf(req)),
+      ip: readVisitor(req, connections.addressOf(res), this.#proxies).ip,
+    };
     receiver.receive(res, sender, () => this.state.isStopping);
   }
 
   /** The password that a visitor enters: a right one is a visit of the link. */
-  unlock(res: HttpResponse, req: HttpRequest): void {
+  unlock(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
     if (isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', manner);
       return;
     }
-    const host = requestHostOf(req.getHeader('host'));
+    const host = requestHostOf(hostHeaderOf(req));
     const accept = req.getHeader('accept');
-    const sender = readVisitor(req, res, this.#proxies);
+    const sender = readVisitor(req, connections.addressOf(res), this.#proxies);
     this.#unlocks.read(res, (form) => {
       const code = form === null || !isHost(host) ? null : codeOfPath(form.path);
       if (form === null || code === null) {

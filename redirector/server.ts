@@ -4,6 +4,7 @@
  * that no request fails.
  */
 import type { Clock } from '#common/clock.ts';
+import type { Connections } from '#common/http/connections.ts';
 import { Port } from '#common/http/port.ts';
 import { type HttpResponse, hstsValue, type TemplatedApp } from '#common/http/uws.ts';
 import type { Certificate } from '#common/process/certificate-files.ts';
@@ -48,7 +49,8 @@ export class RedirectorServer {
    */
   listen({ host, port, certificates, hstsSeconds = 0 }: Listening): number {
     const hsts = certificates ? hstsValue(hstsSeconds) : '';
-    const opened = Port.open({ host, port, isShared: true, certificates, mount: (app) => this.#mount(app, hsts) });
+    const mount = (app: TemplatedApp, connections: Connections) => this.#mount(app, connections, hsts);
+    const opened = Port.open({ host, port, isShared: true, certificates, mount });
     this.#ports.push(opened);
     this.#isListening = true;
     return opened.number;
@@ -63,19 +65,19 @@ export class RedirectorServer {
     return () => Promise.all(prepared.map((use) => use())).then(() => undefined);
   }
 
-  #mount(app: TemplatedApp, hsts: string): void {
+  #mount(app: TemplatedApp, connections: Connections, hsts: string): void {
     const edge = this.#edge;
     for (const [path, receiver] of edge.receivers)
-      app.post(path, (res, req) => edge.receive(hsts === '' ? res : withHsts(res, hsts), req, receiver));
+      app.post(path, (res, req) => edge.receive(hsts === '' ? res : withHsts(res, hsts), req, connections, receiver));
     if (hsts === '') {
-      app.get('/*', (res, req) => edge.get(res, req));
-      app.head('/*', (res, req) => edge.lookUp(res, req, true));
-      app.post(UNLOCK_PATH, (res, req) => edge.unlock(res, req));
+      app.get('/*', (res, req) => edge.get(res, req, connections));
+      app.head('/*', (res, req) => edge.lookUp(res, req, connections, true));
+      app.post(UNLOCK_PATH, (res, req) => edge.unlock(res, req, connections));
       app.any('/*', (res, req) => edge.refuseMethod(res, req));
     } else {
-      app.get('/*', (res, req) => edge.get(withHsts(res, hsts), req));
-      app.head('/*', (res, req) => edge.lookUp(withHsts(res, hsts), req, true));
-      app.post(UNLOCK_PATH, (res, req) => edge.unlock(withHsts(res, hsts), req));
+      app.get('/*', (res, req) => edge.get(withHsts(res, hsts), req, connections));
+      app.head('/*', (res, req) => edge.lookUp(withHsts(res, hsts), req, connections, true));
+      app.post(UNLOCK_PATH, (res, req) => edge.unlock(withHsts(res, hsts), req, connections));
       app.any('/*', (res, req) => edge.refuseMethod(withHsts(res, hsts), req));
     }
   }

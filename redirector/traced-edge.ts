@@ -1,11 +1,13 @@
 /** The edge of a process that sends traces. One that does not uses `Edge` itself, and pays nothing. */
 
+import type { Connections } from '#common/http/connections.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import type { Journal, Waiter } from '#common/journal/journal.ts';
 import { traceOfClick } from '#common/tracing/click-traces.ts';
 import type { Tracing } from '#common/tracing/tracing.ts';
 import { Trail } from '#common/tracing/trail.ts';
-import { Edge, type EdgeOptions } from './edge.ts';
+import { Edge } from './edge.ts';
+import type { EdgeOptions } from './edge-options.ts';
 
 export class TracedEdge extends Edge {
   readonly #tracing: Tracing;
@@ -15,8 +17,8 @@ export class TracedEdge extends Edge {
     this.#tracing = tracing;
   }
 
-  override get(res: HttpResponse, req: HttpRequest): void {
-    this.#tracing.trails.run(new Trail(Date.now()), () => super.get(res, req));
+  override get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
+    this.#tracing.trails.run(new Trail(Date.now()), () => super.get(res, req, connections));
   }
 }
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { wantsJson } from '#common/redirect/visitor.ts';
+import { requestOriginOf } from './visitor.ts';
 
 test.each<[string, boolean]>([
   ['application/json', true],
@@ -17,4 +18,22 @@ test.each<[string, boolean]>([
   ['', false],
 ])('a client that accepts %j wants JSON: %j', (accept, expected) => {
   expect(wantsJson(accept)).toBe(expected);
+});
+
+test.each([
+  ['https://news.example/today?a=1#top', 'https://news.example'],
+  ['https://news.example', 'https://news.example'],
+  ['https://news.example:8443?a=/', 'https://news.example:8443'],
+  ['https://news.example#a@b', 'https://news.example'],
+  ['https://user:secret@news.example/a', 'https://news.example'],
+  ['https://a@b@news.example', 'https://news.example'],
+  ['http://user@news.example/', 'http://news.example'],
+  ['HTTPS://News.example/a', 'HTTPS://News.example'],
+  ['android-app://com.example.app/a', 'android-app://com.example.app'],
+  ['https://', 'https://'],
+  ['https:/news.example/', ''],
+  ['/today', ''],
+  ['', ''],
+])('of the referrer %j, %j is recorded', (referrer, origin) => {
+  expect(requestOriginOf(referrer)).toBe(origin);
 });

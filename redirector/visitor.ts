@@ -1,19 +1,34 @@
 /** The fields of a request, read before the handler returns: uWebSockets.js then invalidates the request. */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { TrustedProxies } from '#common/http/peer.ts';
-import { socketAddress } from '#common/http/socket-address.ts';
-import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
+import { asBytes, type HttpRequest } from '#common/http/uws.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
 import type { Visitor } from '#common/redirect/visitor.ts';
 
-export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: TrustedProxies | null): Visitor {
-  const ip = socketAddress(res);
+const hostName = asBytes('host');
+const contentLength = asBytes('content-length');
+const userAgent = asBytes('user-agent');
+const acceptLanguage = asBytes('accept-language');
+const referer = asBytes('referer');
+const secPurpose = asBytes('sec-purpose');
+const oldPurpose = asBytes('purpose');
+
+export function hostHeaderOf(req: HttpRequest): string {
+  return req.getHeader(hostName);
+}
+
+export function hasLength(req: HttpRequest): boolean {
+  return req.getHeader(contentLength) !== '';
+}
+
+/** @param ip of the connection. */
+export function readVisitor(req: HttpRequest, ip: string, proxies: TrustedProxies | null): Visitor {
   return {
     ip: proxies?.has(ip) ? proxies.peer(ip, false, forwardedFor(req), '').ip : ip,
-    user_agent: req.getHeader('user-agent'),
-    language: req.getHeader('accept-language'),
-    referrer: requestOriginOf(req.getHeader('referer')),
+    user_agent: req.getHeader(userAgent),
+    language: req.getHeader(acceptLanguage),
+    referrer: requestOriginOf(req.getHeader(referer)),
     // Undefined if there is no question mark, whatever its type says.
     query: req.getQuery() ?? '',
     is_prefetch: isPrefetch(req),
@@ -25,9 +40,27 @@ const schemeAndAuthority = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 /** Scheme and host of a referrer. For privacy, its path and query are not recorded. */
 export function requestOriginOf(referrer: string): string {
   if (referrer === '') return '';
+  const end = plainOriginEnd(referrer);
+  if (end > 0) return referrer.slice(0, end);
   const origin = schemeAndAuthority.exec(referrer)?.[0] ?? '';
   const at = origin.lastIndexOf('@');
   return at === -1 ? origin : origin.slice(0, origin.indexOf('//') + 2) + origin.slice(at + 1);
+}
+
+/** Where the origin of an https referrer ends; 0 for those that need a closer look. A quarter of the time of the expression. */
+function plainOriginEnd(referrer: string): number {
+  if (!referrer.startsWith('https://')) return 0;
+  for (let at = 8; at < referrer.length; at++) {
+    switch (referrer.charCodeAt(at)) {
+      case 0x2f: // slash
+      case 0x3f: // question mark
+      case 0x23: // hash
+        return at;
+      case 0x40: // at sign
+        return 0;
+    }
+  }
+  return referrer.length;
 }
 
 /**
@@ -47,7 +80,7 @@ function forwardedFor(req: HttpRequest): string {
  * until 2023; it is not checked, since every redirect would pay for one more header.
  */
 function isPrefetch(req: HttpRequest): boolean {
-  const purpose = req.getHeader('sec-purpose') || req.getHeader('purpose');
+  const purpose = req.getHeader(secPurpose) || req.getHeader(oldPurpose);
   return purpose !== '' && /prefetch/i.test(purpose);
 }
 

@@ -5,8 +5,10 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Certificate } from '#common/process/certificate-files.ts';
+import { Connections } from './connections.ts';
 import {
   App,
+  type HttpResponse,
   listenOn,
   type TemplatedApp,
   tlsApp,
@@ -25,7 +27,14 @@ export interface PortOptions {
   /** Absent: no TLS. The first is the default; the others are chosen by the name that the client asks for. */
   readonly certificates?: readonly Certificate[] | undefined;
   /** Adds the routes to the app; called again for each name of a further certificate. */
-  readonly mount: (app: TemplatedApp) => void;
+  readonly mount: Mount;
+}
+
+type Mount = (app: TemplatedApp, connections: Connections) => void;
+
+interface CountedApp {
+  readonly app: TemplatedApp;
+  readonly connections: Connections;
 }
 
 /** The listener of a port at which connections never stop arriving is closed after this time. */
@@ -33,9 +42,9 @@ const acceptWithinMs = 1_000;
 
 export class Port {
   readonly #options: PortOptions;
-  /** Open connections of the current app, and of earlier ones that have any. */
-  readonly #open = new Map<TemplatedApp, number>();
-  #current: TemplatedApp | null = null;
+  /** The current app, and earlier ones that have open connections. */
+  readonly #open = new Set<CountedApp>();
+  #current: CountedApp | null = null;
   #socket: us_listen_socket | null = null;
   /** Connections, ever. */
   #accepted = 0;
@@ -50,7 +59,7 @@ export class Port {
     const port = new Port(options);
     const { host, certificates } = options;
     port.number = options.port === 0 && certificates ? freePort(host) : options.port;
-    port.#listen(port.#filtered(certificates ? securedApp(certificates, options.mount) : plainApp(options.mount)));
+    port.#listen(port.#counted(certificates));
     return port;
   }
 
@@ -59,7 +68,7 @@ export class Port {
   }
 
   get connections(): number {
-    return [...this.#open.values()].reduce((sum, count) => sum + count, 0);
+    return [...this.#open].reduce((sum, { connections }) => sum + connections.count, 0);
   }
 
   /**
@@ -68,7 +77,7 @@ export class Port {
    * @throws if a certificate cannot be used; the port is then unchanged.
    */
   prepare(certificates: readonly Certificate[]): () => Promise<void> {
-    const app = this.#filtered(securedApp(certificates, this.#options.mount));
+    const app = this.#counted(certificates);
     return () => {
       const old = this.#socket;
       if (!old) return Promise.resolve();
@@ -92,16 +101,16 @@ export class Port {
 
   /** Cuts the connections that remain. */
   closeConnections(): void {
-    for (const app of [...this.#open.keys()]) app.close();
+    for (const { app } of [...this.#open]) app.close();
   }
 
-  #listen(app: TemplatedApp): void {
+  #listen(counted: CountedApp): void {
     const { host, isShared } = this.#options;
-    this.#socket = listenOn(app, host, this.number, isShared);
+    this.#socket = listenOn(counted.app, host, this.number, isShared);
     this.number = us_socket_local_port(this.#socket);
     const earlier = this.#current;
-    this.#current = app;
-    this.#open.set(app, 0);
+    this.#current = counted;
+    this.#open.add(counted);
     if (earlier) this.#forgetUnused(earlier);
   }
 
@@ -121,17 +130,26 @@ export class Port {
     us_listen_socket_close(socket);
   }
 
-  #filtered(app: TemplatedApp): TemplatedApp {
-    const countConnections = (_: unknown, change: number) => {
-      if (change > 0) this.#accepted++;
-      this.#open.set(app, (this.#open.get(app) ?? 0) + (change > 0 ? 1 : -1));
-      this.#forgetUnused(app);
+  #counted(certificates: readonly Certificate[] | undefined): CountedApp {
+    const connections = new Connections();
+    const { mount } = this.#options;
+    const app = certificates ? securedApp(certificates, mount, connections) : plainApp(mount, connections);
+    const counted = { app, connections };
+    const count = (res: HttpResponse, change: unknown) => {
+      if (Number(change) > 0) {
+        this.#accepted++;
+        connections.opened(res);
+      } else {
+        connections.closed();
+        this.#forgetUnused(counted);
+      }
     };
-    return app.filter(countConnections);
+    app.filter(count);
+    return counted;
   }
 
-  #forgetUnused(app: TemplatedApp): void {
-    if (app !== this.#current && this.#open.get(app) === 0) this.#open.delete(app);
+  #forgetUnused(counted: CountedApp): void {
+    if (counted !== this.#current && counted.connections.count === 0) this.#open.delete(counted);
   }
 }
 
@@ -143,17 +161,17 @@ function freePort(host: string): number {
   return number;
 }
 
-function plainApp(mount: (app: TemplatedApp) => void): TemplatedApp {
+function plainApp(mount: Mount, connections: Connections): TemplatedApp {
   const app = App();
-  mount(app);
+  mount(app, connections);
   return app;
 }
 
-function securedApp(certificates: readonly Certificate[], mount: (app: TemplatedApp) => void): TemplatedApp {
+function securedApp(certificates: readonly Certificate[], mount: Mount, connections: Connections): TemplatedApp {
   const [first, ...others] = certificates;
   if (!first) throw new Error('a port with TLS needs a certificate');
   const app = tlsApp(first);
-  mount(app);
+  mount(app, connections);
   const named = new Set<string>();
   for (const certificate of others) {
     for (const name of certificate.names) {
@@ -161,7 +179,7 @@ function securedApp(certificates: readonly Certificate[], mount: (app: Templated
       named.add(name);
       // The library writes two lines to standard output for each name.
       app.addServerName(name, tlsOptions(certificate)).domain(name);
-      mount(app);
+      mount(app, connections);
     }
   }
   return app;

@@ -8,6 +8,7 @@ import type { Certificate } from '#common/process/certificate-files.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import type { RequestTraces } from '#common/tracing/request-traces.ts';
 import { TransientMap } from '#common/transient-map.ts';
+import type { Connections } from './connections.ts';
 import { Cors } from './cors.ts';
 import { Exchange } from './exchange.ts';
 import { collectBody, type Headers, readHeaders } from './incoming.ts';
@@ -18,7 +19,6 @@ import { emptyBody, type RawBody } from './raw-body.ts';
 import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
 import type { RequestTimes } from './request-times.ts';
 import type { Answer } from './route.ts';
-import { socketAddress } from './socket-address.ts';
 import { type HttpRequest, type HttpResponse, hstsValue, type TemplatedApp } from './uws.ts';
 
 const BASE = '/v1';
@@ -60,6 +60,12 @@ export interface ServerOptions {
   readonly onFailure: (error: unknown, where: string, requestId: string) => void;
 }
 
+/** The port that a request came in by. */
+interface Origin {
+  readonly isTls: boolean;
+  readonly connections: Connections;
+}
+
 const noBody: Promise<RawBody> = Promise.resolve(emptyBody);
 
 export class HttpServer {
@@ -89,7 +95,8 @@ export class HttpServer {
       throw new Error('API_HTTP_PORT, or API_PORT with TLS_CERT_FILE and TLS_KEY_FILE, must be set');
     }
     const server = new HttpServer(options);
-    const mount = (isTls: boolean) => (app: TemplatedApp) => server.#mountAll(app, isTls);
+    const mount = (isTls: boolean) => (app: TemplatedApp, connections: Connections) =>
+      server.#mountAll(app, { isTls, connections });
     if (httpsPort !== null) {
       server.#https = Port.open({ host, port: httpsPort, isShared: false, certificates, mount: mount(true) });
       server.httpsPort = server.#https.number;
@@ -127,17 +134,17 @@ export class HttpServer {
     for (const port of ports) port.closeConnections();
   }
 
-  #mountAll(app: TemplatedApp, isTls: boolean): void {
-    for (const route of this.#options.routes) this.#mount(app, route, isTls);
-    app.any('/*', (res, req) => this.#receive(res, req, isTls, null));
+  #mountAll(app: TemplatedApp, origin: Origin): void {
+    for (const route of this.#options.routes) this.#mount(app, route, origin);
+    app.any('/*', (res, req) => this.#receive(res, req, origin, null));
   }
 
-  #mount(app: TemplatedApp, route: MountedRoute, isTls: boolean): void {
-    for (const path of route.paths) this.#mountAt(app, BASE + path.replaceAll(/\{(\w+)\}/g, ':$1'), route, isTls);
+  #mount(app: TemplatedApp, route: MountedRoute, origin: Origin): void {
+    for (const path of route.paths) this.#mountAt(app, BASE + path.replaceAll(/\{(\w+)\}/g, ':$1'), route, origin);
   }
 
-  #mountAt(app: TemplatedApp, pattern: string, route: MountedRoute, isTls: boolean): void {
-    const receive = (res: HttpResponse, req: HttpRequest) => this.#receive(res, req, isTls, route);
+  #mountAt(app: TemplatedApp, pattern: string, route: MountedRoute, origin: Origin): void {
+    const receive = (res: HttpResponse, req: HttpRequest) => this.#receive(res, req, origin, route);
     switch (route.method) {
       case 'GET':
         app.get(pattern, receive);
@@ -163,7 +170,7 @@ export class HttpServer {
   }
 
   /** Reads all of `req` synchronously: it is invalid after the first await. */
-  #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, matched: MountedRoute | null): void {
+  #receive(res: HttpResponse, req: HttpRequest, origin: Origin, matched: MountedRoute | null): void {
     const nowMs = Date.now();
     const id = newRequestId(nowMs);
     const report = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
@@ -177,8 +184,8 @@ export class HttpServer {
     const url = req.getUrl();
     const path = url.startsWith(`${BASE}/`) ? url.slice(BASE.length) : '';
     const peer = this.#proxies.peer(
-      socketAddress(res),
-      isTls,
+      origin.connections.addressOf(res),
+      origin.isTls,
       headers['x-forwarded-for'] ?? '',
       headers['x-forwarded-proto'] ?? '',
     );

@@ -27,6 +27,12 @@ const frameCharsMax = Math.floor((frameBytesMax - frameHeaderBytes) / bytesPerCh
 export const groupCharsMax = 5_000_000;
 const firstBytes = 1_048_576;
 
+/**
+ * Records around bytes share a frame until its payload has this many bytes: each frame is a write, a checksum and an entry in the
+ * marks. So a frame has at most a few hundred events more than the largest batch.
+ */
+const sharedBytesMax = 32_768;
+
 /** Characters that a record uses of a turn's maximum; infinite if it is too long for a turn. */
 export function roomOf(json: string): number {
   const chars = json.length + 1;
@@ -47,6 +53,9 @@ export class FrameBuffer {
   #outBytes = 0;
   #chars = 0;
   #frames = 0;
+  /** The lane of a frame at the end of the buffer that has no header yet, and where it begins. */
+  #openLane: JournalLane | null = null;
+  #openAt = 0;
 
   /** @param now the wall clock with which frames are stamped, in epoch ms. */
   constructor(now: () => number) {
@@ -78,6 +87,7 @@ export class FrameBuffer {
   add(lane: JournalLane, json: string): boolean {
     const chars = roomOf(json);
     if (!this.hasRoom(chars)) return false;
+    if (lane === this.#openLane) this.#closeFrame();
     if (lane.records === frameRecordsMax || lane.text.length + chars > frameCharsMax) this.#seal(lane);
     lane.text += `${json}\n`;
     lane.records++;
@@ -86,27 +96,31 @@ export class FrameBuffer {
   }
 
   /**
-   * As `add`, for a record whose middle is bytes of UTF-8 without line breaks, one character each. It becomes a frame
-   * of its own.
+   * As `add`, for a record whose middle is bytes of UTF-8 without line breaks, one character each. It is written at once, into a
+   * frame that the next such records share.
    */
   addAround(lane: JournalLane, head: string, body: string, tail: string): boolean {
     const room = roomAround(head, body, tail);
     if (!this.hasRoom(room)) return false;
-    if (lane.records > 0) this.#seal(lane);
-    this.#makeRoom(frameHeaderBytes + room);
-    const at = this.#outBytes;
-    let end = at + frameHeaderBytes;
+    const used = this.#outBytes - this.#openAt;
+    if (lane !== this.#openLane || lane.records === frameRecordsMax || used + room > sharedBytesMax) {
+      if (lane !== this.#openLane && lane.records > 0) this.#seal(lane);
+      this.#openFrame(lane);
+    }
+    this.#makeRoom(room);
+    let end = this.#outBytes;
     end += this.#out.write(head, end, 'utf8');
     end += this.#out.write(body, end, 'latin1');
     end += this.#out.write(`${tail}\n`, end, 'utf8');
-    lane.records = 1;
-    this.#outBytes += encodeHeader(this.#out, at, this.#nextHeader(lane), end - at - frameHeaderBytes);
+    this.#outBytes = end;
+    lane.records++;
     this.#chars += room;
     return true;
   }
 
   /** The frames of the turn. The next turn overwrites the bytes. */
   take(): { readonly bytes: Buffer; readonly frames: number } {
+    this.#closeFrame();
     for (const lane of this.#lanes) if (lane.records > 0) this.#seal(lane);
     const taken = { bytes: this.#out.subarray(0, this.#outBytes), frames: this.#frames };
     this.#outBytes = 0;
@@ -117,9 +131,25 @@ export class FrameBuffer {
 
   /** Turns the collected records of a lane into a frame. */
   #seal(lane: JournalLane): void {
+    this.#closeFrame();
     this.#makeRoom(frameHeaderBytes + bytesPerChar * lane.text.length);
     this.#outBytes += encodeFrame(this.#out, this.#outBytes, this.#nextHeader(lane), lane.text);
     lane.text = '';
+  }
+
+  #openFrame(lane: JournalLane): void {
+    this.#closeFrame();
+    this.#makeRoom(frameHeaderBytes);
+    this.#openLane = lane;
+    this.#openAt = this.#outBytes;
+    this.#outBytes += frameHeaderBytes;
+  }
+
+  #closeFrame(): void {
+    const lane = this.#openLane;
+    if (lane === null) return;
+    this.#openLane = null;
+    encodeHeader(this.#out, this.#openAt, this.#nextHeader(lane), this.#outBytes - this.#openAt - frameHeaderBytes);
   }
 
   #nextHeader(lane: JournalLane): Omit<FrameHeader, 'payloadBytes'> {

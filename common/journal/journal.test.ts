@@ -119,6 +119,39 @@ test('a record around bytes is between those before and after it, unchanged', as
   ]);
 });
 
+test('records around bytes share frames of limited size, in order and unchanged', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  const [lane, other] = [journal.lane('event', 0), journal.lane('event', 1)];
+  let committed = 0;
+  const waiter = { committed: () => committed++, refused: () => expect.unreachable() };
+  const texts = Array.from({ length: 1_500 }, (_, n) => `{"n":${n},"text":"${'ü'.repeat((n * 37) % 400)}"}`);
+  for (const [n, text] of texts.entries()) {
+    const to = n % 100 < 90 ? lane : other;
+    if (n % 150 === 7) journal.append(to, text, waiter);
+    else journal.appendAround(to, '', Buffer.from(text).toString('latin1'), '', waiter);
+  }
+  journal.appendAround(lane, '', 'x'.repeat(100_000), '', waiter);
+  for (let n = 0; n < 600; n++) journal.appendAround(lane, '', '1', '', waiter);
+  await expect.poll(() => committed).toBe(2_101);
+  const frames = stored(join(folder, 'edge-0'));
+  const linesOf = (partition: number) =>
+    frames.filter(({ header }) => header.partition === partition).flatMap(({ lines }) => lines);
+  const sentTo = (isOther: boolean) => texts.filter((_, n) => n % 100 >= 90 === isOther);
+  expect(linesOf(0)).toEqual([...sentTo(false), 'x'.repeat(100_000), ...Array(600).fill('1')]);
+  expect(linesOf(1)).toEqual(sentTo(true));
+  for (const partition of [0, 1]) {
+    const numbers = frames.filter(({ header }) => header.partition === partition).map(({ header }) => header.frame_no);
+    expect(numbers).toEqual(numbers.map((_, at) => at + 1));
+  }
+  for (const { header, lines } of frames) {
+    expect(header.records).toBe(lines.length);
+    expect(header.records).toBeLessThanOrEqual(500);
+    if (lines.length > 1) expect(header.payloadBytes).toBeLessThanOrEqual(32_768);
+  }
+  expect(frames.length).toBeLessThan(100);
+});
+
 test('a turn with more than a frame holds becomes several frames without a gap', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder, segmentBytes: 300_000 });

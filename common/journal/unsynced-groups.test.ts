@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { seededRandom } from '#common/seeded-random.ts';
 import { UnsyncedGroups } from './unsynced-groups.ts';
 
 /** Bytes that identify their group. */
@@ -42,6 +43,22 @@ test('beyond the maximum only the oldest groups are dropped, and none is damaged
       .map((size, at) => [(n + 1 - found.length + at) % 256, size]);
     expect(found).toEqual(wanted);
     if (n > 20) expect(found.reduce((sum, [, size]) => sum + size, 0)).toBeGreaterThan(8_000_000);
+  }
+});
+
+test('no group is damaged while others of any size come and are synced', () => {
+  const groups = new UnsyncedGroups();
+  const random = seededRandom(7);
+  let wanted: { seq: number; n: number; bytes: number }[] = [];
+  for (let n = 1; n <= 200; n++) {
+    const bytes = n % 40 === 0 ? 1_100_000 : 1 + Math.floor(random() ** 3 * 300_000);
+    groups.add(group(n % 256, bytes), []);
+    wanted.push({ seq: groups.seq, n, bytes });
+    if (n % 10 === 0) expect(kept(groups)).toEqual(wanted.map((one) => [one.n % 256, one.bytes]));
+    if (random() < 0.6) continue;
+    const synced = groups.seq - Math.floor(random() * 6);
+    groups.settle(synced, true);
+    wanted = wanted.filter(({ seq }) => seq > synced);
   }
 });
 

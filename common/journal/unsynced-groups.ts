@@ -9,9 +9,14 @@ export interface Waiter {
 /** Maximum bytes kept for a rewrite; beyond it the oldest groups are dropped. */
 const bytesMaxDefault = 16_777_216;
 
+/** Copies share chunks of this size: an allocation for each group costs more than its copy. A larger group has a chunk of its own. */
+const chunkBytes = 1_048_576;
+
 interface Group {
   readonly seq: number;
-  readonly bytes: Buffer;
+  readonly chunk: Buffer;
+  readonly from: number;
+  readonly to: number;
 }
 
 export class UnsyncedGroups {
@@ -21,6 +26,10 @@ export class UnsyncedGroups {
   #waiting: { readonly seq: number; readonly waiters: readonly Waiter[] }[] = [];
   #seq = 0;
   #givenUpTo = 0;
+  #chunk = Buffer.alloc(0);
+  #chunkUsed = 0;
+  /** The chunk before, which is used again once no group is in it. */
+  #lastChunk = Buffer.alloc(0);
 
   constructor(bytesMax = bytesMaxDefault) {
     this.#bytesMax = bytesMax;
@@ -37,7 +46,9 @@ export class UnsyncedGroups {
 
   /** All groups of the producer that may have to be written again, oldest first. */
   get bytes(): Buffer[] {
-    return this.#groups.filter((group) => group.seq > this.#givenUpTo).map((group) => group.bytes);
+    return this.#groups
+      .filter((group) => group.seq > this.#givenUpTo)
+      .map(({ chunk, from, to }) => chunk.subarray(from, to));
   }
 
   /**
@@ -46,7 +57,8 @@ export class UnsyncedGroups {
    */
   add(bytes: Buffer, waiters: readonly Waiter[]): void {
     const seq = ++this.#seq;
-    this.#groups.push({ seq, bytes: Buffer.from(bytes) });
+    const { chunk, from, to } = this.#copied(bytes);
+    this.#groups.push({ seq, chunk, from, to });
     this.#bytes += bytes.length;
     while (this.#bytes > this.#bytesMax && this.#groups.length > 1) this.#dropOldest();
     if (waiters.length > 0) this.#waiting.push({ seq, waiters });
@@ -81,6 +93,25 @@ export class UnsyncedGroups {
   }
 
   #dropOldest(): void {
-    this.#bytes -= this.#groups.shift()?.bytes.length ?? 0;
+    const group = this.#groups.shift();
+    if (group !== undefined) this.#bytes -= group.to - group.from;
+  }
+
+  #copied(bytes: Buffer): Omit<Group, 'seq'> {
+    if (bytes.length > chunkBytes) return { chunk: Buffer.from(bytes), from: 0, to: bytes.length };
+    if (this.#groups.length === 0) this.#chunkUsed = 0;
+    if (this.#chunk.length - this.#chunkUsed < bytes.length) this.#nextChunk();
+    const from = this.#chunkUsed;
+    this.#chunkUsed += bytes.length;
+    this.#chunk.set(bytes, from);
+    return { chunk: this.#chunk, from, to: this.#chunkUsed };
+  }
+
+  #nextChunk(): void {
+    const last = this.#lastChunk;
+    const isFree = last.length > 0 && !this.#groups.some(({ chunk }) => chunk === last);
+    this.#lastChunk = this.#chunk;
+    this.#chunk = isFree ? last : Buffer.allocUnsafeSlow(chunkBytes);
+    this.#chunkUsed = 0;
   }
 }

@@ -64,7 +64,9 @@ export function encodeHeader(
   into.writeUInt8(recordKinds.indexOf(header.kind) + 1, at + 12);
   into.writeUInt8(0, at + 13);
   into.writeUInt16LE(header.partition, at + 14);
-  into.writeBigUInt64LE(BigInt(header.frame_no), at + 16);
+  // As one number of 64 bits; a BigInt takes ten times as long.
+  into.writeUInt32LE(header.frame_no >>> 0, at + 16);
+  into.writeUInt32LE(Math.floor(header.frame_no / 0x1_0000_0000), at + 20);
   into.writeUInt32LE(header.records, at + 24);
   into.writeDoubleLE(header.written_at, at + 28);
   into.write(header.producer_id, at + 36, producerIdLength, 'latin1');
