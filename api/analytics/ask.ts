@@ -24,10 +24,10 @@ export class QueryRunner {
     this.#tenant = tenant;
   }
 
-  async rows<Row>({ sql, params }: Question): Promise<Row[] | Rejection> {
+  async rows<Row>({ sql, params, settings }: Question): Promise<Row[] | Rejection> {
     const { queue, clickhouse, limits } = this.#parts;
     try {
-      const rows = await queue.run(this.#tenant, () => clickhouse.query<Row>(sql, params, limits));
+      const rows = await queue.run(this.#tenant, () => clickhouse.query<Row>(sql, params, { ...settings, ...limits }));
       return rows === 'full' ? rateLimited(1) : rows;
     } catch (error) {
       return rejectionOf(error);
@@ -39,7 +39,9 @@ export class QueryRunner {
     const { queue, clickhouse, limits } = this.#parts;
     try {
       const lots = await queue.run(this.#tenant, () =>
-        Promise.all(questions.map(({ sql, params }) => clickhouse.query<Row>(sql, params, limits))),
+        Promise.all(
+          questions.map(({ sql, params, settings }) => clickhouse.query<Row>(sql, params, { ...settings, ...limits })),
+        ),
       );
       return lots === 'full' ? rateLimited(1) : lots.flat();
     } catch (error) {

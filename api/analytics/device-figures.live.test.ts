@@ -232,6 +232,7 @@ const funnelCases: readonly FunnelCase[] = [
   { from: 'click', events: [], hours: 1, filter: 'DE' },
   { from: 'install', events: ['signed up', 'opened'], hours: 24 * 14, group_by: 'app_id' },
   { from: 'install', events: ['opened'], hours: 24, filter: 'FR' },
+  { from: 'install', events: ['opened', 'purchase', 'opened', 'opened'], hours: 24 * 60 },
 ];
 
 test.each(retentionCases)('retention is what a plain calculation gives, with the installs of the overview: %o', (one) =>
@@ -244,6 +245,37 @@ test.each(funnelCases)(
   'a funnel is what a plain calculation gives, and begins with the figure of the overview: %o',
   (one) => compareFunnel(mine, plain, one),
 );
+
+test('a click with several installs is followed to the first one after it', async () => {
+  const tenant = makeTenant(1, 1, nowMs);
+  await storeTenant(stage.db, tenant);
+  const { id: app_id, links } = tenant.apps[0] ?? { id: '', links: [] };
+  const clicked = nowMs - 10 * DAY_MS;
+  const place = { app_id, link_id: links[0]?.id ?? '', campaign: '', country: 'DE', trigger: 'install' };
+  const made = (install_id: string, time: number) => ({ ...place, click_id: 'several', install_id, time });
+  const event = { app_id, name: 'opened', currency: '', amount: 0, isLearned: false };
+  const records = {
+    organization_id: tenant.organization_id,
+    clicks: [0, 1].map((no) => ({ ...place, click_id: ['several', 'one'][no] ?? '', time: clicked, is_bot: false })),
+    installs: [
+      made('before', clicked - 1),
+      made('third', clicked + 3 * DAY_MS),
+      made('first', clicked + DAY_MS),
+      { ...made('only', clicked), click_id: 'one' },
+    ],
+    // Those of other installs do not count.
+    events: [
+      { ...event, install_id: 'before', time: clicked + 1 },
+      { ...event, install_id: 'third', time: clicked + 4 * DAY_MS },
+      { ...event, install_id: 'first', time: clicked + 2 * DAY_MS, name: 'purchase' },
+      { ...event, install_id: 'only', time: clicked },
+    ],
+  };
+  await storeDeviceRecords(stage.clickhouse, records, 'several');
+  const several = new PlainDevices(records, range[1]);
+  const days = { hours: 24 * 7, from: 'click' } as const;
+  for (const events of [['opened'], ['purchase']]) await compareFunnel(tenant, several, { ...days, events });
+});
 
 test('all of them are exact over a million records', { tags: ['slow'], timeout: 600_000 }, async () => {
   const tenant = makeTenant(2, 4, nowMs);

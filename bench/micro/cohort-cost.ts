@@ -34,6 +34,8 @@ const limits = isUnlimited
 
 const hash = (salt: number, what: string) => `(cityHash64(${salt}, ${what}) / 18446744073709551616)`;
 const at = (ms: string) => `fromUnixTimestamp64Milli(toInt64(${ms}))`;
+/** As long as real ids, which queries read and hash. */
+const idOf = (prefix: string, number: string) => `'${prefix}_' || leftPad(toString(cityHash64(6, ${number})), 26, '0')`;
 const installed = (install: string) => `${startMs} + ${hash(1, install)} * ${yearMs}`;
 
 /** Rows of each table; `number` counts them. */
@@ -41,17 +43,17 @@ const sources = [
   [
     'installs',
     installCount,
-    `'i' || toString(number) || '-3f9a6b2c81d7' AS install_id, 'c' || toString(number) AS click_id, ${at(installed('number'))} AS time, 'lnk_' || toString(number % 5000) AS link_id, true AS attributed, 'install' AS trigger, ['DE', 'FR', 'US'][1 + number % 3] AS country, 'campaign ' || toString(number % 30) AS campaign`,
+    `${idOf('ins', 'number')} AS install_id, ${idOf('clk', 'number')} AS click_id, ${at(installed('number'))} AS time, 'lnk_' || toString(number % 5000) AS link_id, true AS attributed, 'install' AS trigger, ['DE', 'FR', 'US'][1 + number % 3] AS country, 'campaign ' || toString(number % 30) AS campaign`,
   ],
   [
     'clicks',
     eventCount,
-    `'c' || toString(number) AS click_id, ${at(`if(number < ${installCount}, ${installed('number')} - ${hash(5, 'number')} * ${HOUR_MS}, ${startMs} + ${hash(2, 'number')} * ${yearMs})`)} AS time, 'lnk_' || toString(number % 5000) AS link_id, ['DE', 'FR', 'US'][1 + number % 3] AS country, 'campaign ' || toString(number % 30) AS campaign`,
+    `${idOf('clk', 'number')} AS click_id, ${at(`if(number < ${installCount}, ${installed('number')} - ${hash(5, 'number')} * ${HOUR_MS}, ${startMs} + ${hash(2, 'number')} * ${yearMs})`)} AS time, 'lnk_' || toString(number % 5000) AS link_id, ['DE', 'FR', 'US'][1 + number % 3] AS country, 'campaign ' || toString(number % 30) AS campaign`,
   ],
   [
     'events',
     eventCount,
-    `'e' || toString(number) AS event_id, ['opened', 'purchase', 'level', 'signed up'][1 + cityHash64(4, number) % 4] AS name, 'i' || toString(number % ${installCount}) || '-3f9a6b2c81d7' AS install_id, ${at(`${installed(`number % ${installCount}`)} + pow(${hash(3, 'number')}, 3) * ${60 * DAY_MS}`)} AS time, 'lnk_' || toString(number % 5000) AS link_id, if(number % 10 = 0, toDecimal128('1.5', 9), NULL) AS revenue_amount, if(number % 10 = 0, 'EUR', '') AS revenue_currency`,
+    `'e' || toString(number) AS event_id, ['opened', 'purchase', 'level', 'signed up'][1 + cityHash64(4, number) % 4] AS name, ${idOf('ins', `number % ${installCount}`)} AS install_id, ${at(`${installed(`number % ${installCount}`)} + pow(${hash(3, 'number')}, 3) * ${60 * DAY_MS}`)} AS time, 'lnk_' || toString(number % 5000) AS link_id, if(number % 10 = 0, toDecimal128('1.5', 9), NULL) AS revenue_amount, if(number % 10 = 0, 'EUR', '') AS revenue_currency`,
   ],
 ] as const;
 

@@ -3,7 +3,7 @@
  * entrance. The entrances themselves are counted as everywhere else (topValues, figureParts).
  */
 import { isInstall } from '#clickhouse/rollups.ts';
-import { deviceOf } from './cohorts.ts';
+import { deviceKeyOf } from './cohorts.ts';
 import {
   type FilterColumn,
   groupOf,
@@ -41,60 +41,73 @@ export interface FunnelRow {
 export function funnelSteps(scope: Scope, funnel: Funnel): Question {
   const { from, events, window_ms, observed_ms, top } = funnel;
   const entries = from === 'click' ? clickEntries(scope, funnel) : installEntries(scope, funnel);
-  const steps = events.map((_, no) => `reached_${no}`);
-  const reached = [...(from === 'click' ? ['toInt64(1)'] : []), ...steps].map((step) => `toUInt64(${step} > 0)`);
-  const sql =
-    events.length === 0
-      ? `SELECT grp, [count()] AS reached FROM (${entries}) GROUP BY grp`
-      : `SELECT grp, sumForEach([${reached.join(', ')}]) AS reached FROM (${withSteps(scope, funnel, entries)}) GROUP BY grp`;
+  const reached = [...(from === 'click' ? ['count()'] : []), ...events.map((_, no) => `countIf(reached_${no} > 0)`)];
+  const sql = `SELECT grp, [${reached.join(', ')}] AS reached FROM (${events.length === 0 ? entries : withSteps(scope, funnel, entries)}) GROUP BY grp`;
   return {
     sql,
     params: {
       ...scopeParams(scope),
       ...(top ? { top: [...top] } : {}),
-      names: [...events],
+      names: [...new Set(events)],
       window_ms,
       newest_ms: Math.min(observed_ms, scope.end_ms + window_ms + 1),
     },
+    settings: joinSettings,
   };
 }
 
-/** Each entrance that got to an install, with the time at which each step was reached, 0 if it was not. */
+/** The planner would otherwise keep the larger side in memory. */
+const joinSettings = { query_plan_join_swap_table: '0' };
+
+/**
+ * Each entrance that got to an install, with the time at which each step was reached, 0 if it was not. The first step needs only the
+ * earliest of its events, and the last one only the latest: lists of times, which cost most, are for the steps between.
+ */
 function withSteps(scope: Scope, { events }: Funnel, entries: string): string {
-  const placeOf = (name: string) => events.indexOf(name);
-  const times = [...new Set(events)].map(
-    (name) => `groupArrayIf(at, name = {names:Array(String)}[${placeOf(name) + 1}]) AS times_${placeOf(name)}`,
-  );
+  const names = [...new Set(events)];
+  const last = events.length - 1;
+  const found = events.map((name, no) => {
+    const isOwn = `e.name_no = ${names.indexOf(name) + 1} AND e.at >= i.installed AND e.at <= i.deadline`;
+    const first = no === 0 ? `minIf(e.at, ${isOwn})` : `maxIf(e.at, ${isOwn})`;
+    return `${no === 0 || no === last ? first : `groupArrayIf(e.at, ${isOwn})`} AS found_${no}`;
+  });
   const steps = events.map((name, no) => {
-    const before = no === 0 ? 'installed' : `reached_${no - 1}`;
+    if (no === 0) return 'found_0 AS reached_0';
+    const before = `reached_${no - 1}`;
     // One event is not two steps.
-    const isLater = events[no - 1] === name ? '>' : '>=';
-    return `if(${before} = 0, 0, arrayMin(arrayFilter(t -> t ${isLater} ${before} AND t <= entered + {window_ms:Int64}, times_${placeOf(name)}))) AS reached_${no}`;
+    const isLater = `${events[no - 1] === name ? '>' : '>='} ${before}`;
+    const after =
+      no === last
+        ? `if(found_${no} ${isLater}, found_${no}, 0)`
+        : `arrayMin(arrayFilter(t -> t ${isLater}, found_${no}))`;
+    return `if(${before} = 0, 0, ${after}) AS reached_${no}`;
   });
   // An event that got its link later is stored twice at the same time, which makes no difference here.
-  return `SELECT grp, ${steps.join(', ')} FROM (${entries}) AS i LEFT JOIN (
-  SELECT device, ${times.join(', ')} FROM (
-    SELECT ${deviceOf}, name, toUnixTimestamp64Milli(time) AS at FROM events
-    WHERE ${tenantOf(scope, 'events')} AND ${recent} AND sign = 1 AND install_id != '' AND name IN {names:Array(String)})
-  GROUP BY device) AS e USING (device)`;
+  return `SELECT grp, ${steps.join(', ')} FROM (
+  SELECT any(i.grp) AS grp, ${found.join(', ')} FROM (
+    SELECT device_key, indexOf({names:Array(String)}, name) AS name_no, toUnixTimestamp64Milli(time) AS at FROM events
+    WHERE ${tenantOf(scope, 'events')} AND ${recent} AND sign = 1 AND device_key != 0 AND name IN {names:Array(String)}
+  ) AS e RIGHT JOIN (${entries}) AS i ON e.device_key = i.device_key GROUP BY i.no)`;
 }
 
+/** Entrances: `no`, `grp`, `installed` and `deadline` (epoch ms), `device_key`. */
 function installEntries(scope: Scope, funnel: Funnel): string {
-  return `SELECT ${group('installs', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered, toUnixTimestamp64Milli(time) AS installed, ${deviceOf}
+  return `SELECT rowNumberInAllBlocks() AS no, ${group('installs', funnel)} AS grp, toUnixTimestamp64Milli(time) AS installed,
+  toUnixTimestamp64Milli(time) + {window_ms:Int64} AS deadline, ${deviceKeyOf}
 FROM installs WHERE ${tenantCondition(scope, 'installs')} AND ${rawTimeCondition(scope)} AND ${isInstall} AND install_id != ''`;
 }
 
 /** Clicks that led to an install within the time, with the first one. */
 function clickEntries(scope: Scope, funnel: Funnel): string {
   const bots = scope.include_bots ? '' : ' AND NOT is_bot';
-  return `SELECT grp, entered, first.1 AS installed, first.2 AS device FROM (
-  SELECT grp, entered, arrayFirst(one -> one.1 >= entered AND one.1 <= entered + {window_ms:Int64}, found) AS first FROM (
-    SELECT click_id, ${group('clicks', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered
-    FROM clicks WHERE ${tenantCondition(scope, 'clicks')} AND ${rawTimeCondition(scope)}${bots} AND click_id != ''
-  ) AS c INNER JOIN (
-    SELECT click_id, arraySort(groupArray((toUnixTimestamp64Milli(time), sipHash128(app_id, install_id)))) AS found FROM installs
-    WHERE ${tenantOf(scope, 'installs')} AND ${recent} AND ${isInstall} AND click_id != '' GROUP BY click_id
-  ) AS i USING (click_id)) WHERE installed > 0`;
+  return `SELECT c.no AS no, any(c.grp) AS grp, min(i.at) AS installed, any(c.entered) + {window_ms:Int64} AS deadline, argMin(i.device_key, i.at) AS device_key
+FROM (
+  SELECT rowNumberInAllBlocks() AS no, click_key, ${group('clicks', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered
+  FROM clicks WHERE ${tenantCondition(scope, 'clicks')} AND ${rawTimeCondition(scope)}${bots}
+) AS c INNER JOIN (
+  SELECT cityHash64(click_id) AS click_key, toUnixTimestamp64Milli(time) AS at, ${deviceKeyOf} FROM installs
+  WHERE ${tenantOf(scope, 'installs')} AND ${recent} AND ${isInstall} AND click_id != ''
+) AS i ON c.click_key = i.click_key WHERE i.at >= c.entered AND i.at <= c.entered + {window_ms:Int64} GROUP BY c.no`;
 }
 
 function group(kind: 'clicks' | 'installs', { groupBy, top }: Funnel): string {

@@ -1,5 +1,5 @@
 /** The scope of a query, and the one place where it becomes a condition: tenant first, every value bound. */
-import type { Params } from '#clickhouse/client.ts';
+import type { Params, Settings } from '#clickhouse/client.ts';
 import type { RawKind } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
 
@@ -190,4 +190,6 @@ export function groupOf(kind: RawKind, column: FilterColumn, names: ColumnNames 
 export interface Question {
   readonly sql: string;
   readonly params: Params;
+  /** For this query alone. */
+  readonly settings?: Settings;
 }
