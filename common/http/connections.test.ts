@@ -6,9 +6,9 @@ import { Port } from './port.ts';
 
 const sockets: Socket[] = [];
 let port: Port | null = null;
-afterEach(() => {
+afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();
-  port?.closeListener();
+  await port?.closeListener();
   port?.closeConnections();
 });
 
