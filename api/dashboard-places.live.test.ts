@@ -87,7 +87,7 @@ test('if no record has a region or a city, the list says what is required, and c
   const { page, context: browser } = await stage.loggedIn(owner);
   for (const field of ['region', 'city']) {
     await page.goto(`${stage.origin}/?app_id=${plainAppId}&where=${field}`);
-    await page.getByText(/Only a GeoIP database with cities \(GEOIP_DB of ingest\) finds them/).waitFor();
+    await page.getByText(/They require a GeoIP database with cities \(the GEOIP_DB setting of ingest\)/).waitFor();
   }
   await page.getByRole('tab', { name: 'Countries' }).click();
   await page.getByRole('button', { name: /^Poland/ }).waitFor();

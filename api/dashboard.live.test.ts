@@ -115,7 +115,7 @@ test('a login asks for the second factor after the right password, and says when
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.getByLabel('Authentication code').fill('000000');
   await page.getByRole('button', { name: 'Log in' }).click();
-  await page.getByText('This code is not current').waitFor();
+  await page.getByText('This code has expired or was already used').waitFor();
   await page.getByLabel('Authentication code').fill(code(1));
   await page.keyboard.press('Enter');
   await page.getByRole('navigation').first().waitFor();
@@ -254,7 +254,7 @@ test('a link is created with reordered rules and a password, and its page says w
   for (const label of [
     /^Rule 1, variant B: Austria · .* → www\.example\.com\/B1$/,
     /^Rule 2: German → www\.example\.com\/de1$/,
-    /^An earlier rule \(0123456789abcdef\)1$/,
+    /^Former rule \(0123456789abcdef\)1$/,
     /^No rule1$/,
   ])
     await figures.getByRole('listitem').filter({ hasText: label }).waitFor();
@@ -456,7 +456,7 @@ test('a second factor is turned on with the code of an authenticator app, anothe
   const secret = (await page.getByText(/^[A-Z2-7]{32}$/).textContent()) ?? '';
   await page.getByLabel('Authentication code').fill('000000');
   await page.keyboard.press('Enter');
-  await page.getByText('This code is not current').waitFor();
+  await page.getByText('This code has expired or was already used').waitFor();
   await page.getByLabel('Authentication code').fill(new TOTP({ secret: Secret.fromBase32(secret) }).generate());
   await page.keyboard.press('Enter');
   await page.getByText('Two-factor login is on.').waitFor();
@@ -475,7 +475,7 @@ test('a server key is created with selected scopes, shown once, used and deleted
   await page.getByRole('link', { name: 'Server keys' }).click();
   await page.getByRole('button', { name: 'New key' }).click();
   await page.keyboard.type('Nightly export');
-  await page.getByRole('checkbox', { name: 'Read figures' }).check();
+  await page.getByRole('checkbox', { name: 'Read statistics and export records' }).check();
   await page.getByRole('button', { name: 'Create key' }).click();
   const key = (await page.getByText(/^sk_\w{40}$/).textContent()) ?? '';
   expect((await stage.api.call(key, 'GET', '/links')).status).toBe(200);
@@ -775,7 +775,7 @@ test('a link’s page shows owners its changes, and lists of links, apps, member
   expect(await history.getByRole('row').nth(2).textContent()).toMatch(/changedTitleCampaign$/);
   expect(await history.getByRole('row').nth(3).textContent()).toMatch(/created/);
   await page.getByRole('button', { name: 'Archive' }).click();
-  await page.getByText('also those who scan a printed code').waitFor();
+  await page.getByText('including anyone who scans a printed code').waitFor();
   expect((await owner.call('GET', `/links/${id}`)).body.archived).toBe(false);
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
   await page.getByRole('button', { name: 'Restore' }).click();

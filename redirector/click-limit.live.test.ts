@@ -81,7 +81,7 @@ test('as many people are led on as max_clicks says, by all redirectors together,
   expect([explained.body.outcome, explained.body.rule, explained.body.status]).toEqual([
     ...['gone', 'link.max_clicks', 410],
   ]);
-  expect(explained.body.sentences.join(' ')).toContain('the limit is reached');
+  expect(explained.body.sentences.join(' ')).toContain('The link has reached its max_clicks, so it has ended.');
 });
 
 test('visitors who wait for the last clicks get them with one question, not one by one', async () => {

@@ -85,7 +85,7 @@ test('explain says where a short link leads, as the redirector decides it', asyn
   ]);
   expect(before.stdout).toContain('All conditions of rules[0] hold, so it decides.');
   expect(before.stdout).toContain('\nLocation: https://de.example/\n');
-  expect(after.stdout).toContain('rules[0] is passed over: its before does not hold.');
+  expect(after.stdout).toContain('rules[0] is skipped: its before does not hold.');
   const unknown = await admin(['explain', 'https://go.shop.example/winter', '--user-agent', 'curl/8']);
   expect([unknown.code, unknown.stderr]).toEqual([1, 'there is no link go.shop.example/winter: visitors get a 404\n']);
 });

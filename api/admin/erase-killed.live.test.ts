@@ -264,6 +264,6 @@ test('the comparison and the next erasure report an interrupted erasure until it
 test.each([{ organization: 'Engines' }, { device: ['d'] }, { everybody: true }])(
   '--unfinished with %j, whom it would not erase, is rejected',
   async (options) => {
-    expect(() => unfinishedOf({ ...options, unfinished: true, wait: '1' })).toThrow('takes no option but --wait');
+    expect(() => unfinishedOf({ ...options, unfinished: true, wait: '1' })).toThrow('can be combined only with --wait');
   },
 );

@@ -76,11 +76,11 @@ test('clicks that its redirectors held count as used, and other redirectors stop
 });
 
 test.each<[string, () => Promise<void>, RegExp]>([
-  ['has a redirector that runs', () => redirector('edge', 2), /the redirector redirector-0 of edge runs/],
-  ['still reports', () => report('edge', 3, 0), /reported \d seconds ago: stop its edges/],
-  ['runs an ingest', () => ingest('edge/ingest-0', 2), /the ingest edge\/ingest-0 runs/],
+  ['has a redirector that runs', () => redirector('edge', 2), /the redirector redirector-0 of edge is running/],
+  ['still reports', () => report('edge', 3, 0), /reported \d seconds ago: stop its edge processes/],
+  ['runs an ingest', () => ingest('edge/ingest-0', 2), /the ingest edge\/ingest-0 is running/],
   ['has records that are not stored', () => report('edge', 3_600, 30), /has records since \S+ that are not stored/],
-  ['is not known', async () => undefined, /no machine is called edge; these machines report: stays/],
+  ['is not known', async () => undefined, /there is no machine edge; these machines report: stays/],
 ])('a machine that %s is not retired, and the answer says what to do', async (_, arrange, message) => {
   await arrange();
   const before = await left();

@@ -197,8 +197,8 @@ test('an explanation names the rule that decides, and why the rules before it do
     ...['after', 'platform', 'country', 'before', 'country'],
   ]);
   const text = sentences.join('\n');
-  expect(text).toContain('rules[0] is passed over: its after does not hold.');
-  expect(text).toContain(`All conditions of rules[5] hold, so it decides, with its variants[${variant}]`);
+  expect(text).toContain('rules[0] is skipped: its after does not hold.');
+  expect(text).toContain(`All conditions of rules[5] hold, so it decides, with variants[${variant}]`);
 });
 
 async function explained(app: object, link: object, visit: object) {

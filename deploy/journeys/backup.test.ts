@@ -37,7 +37,7 @@ test(
   async () => {
     const { backup, stack } = stage;
     await stack.interrupt();
-    await expect(stage.admin('restore', backup)).rejects.toThrow(/exists and would be replaced/);
+    await expect(stage.admin('restore', backup)).rejects.toThrow(/already exists/);
     stage.wipe();
     const file = join(backup, 'postgres', 'cluster', 'PG_VERSION');
     const whole = readFileSync(file);

@@ -113,7 +113,7 @@ test("an erasure while everything runs leaves no byte of the person in any file,
 
   const said = await admin('erase', '--organization', 'My organization', '--user', ada.user);
   expect(said).toMatch(/^blanked 1 clicks, 1 installs, 1 events, \d+ matches, 0 refused records$/m);
-  expect(said).toContain('a replay can start no earlier than now');
+  expect(said).toContain('a replay cannot go back before this moment');
 
   // A journal's file is deleted once it is full and committed, so this fills it.
   const more = 160;
