@@ -113,7 +113,7 @@ test('a changed certificate is served within a minute, and a kept connection out
   expect(lines).toEqual([]);
   write('one', 'new');
   minute();
-  expect((await ask(port)).certificate).toBe('new');
+  await expect.poll(async () => (await ask(port)).certificate).toBe('new');
   const kept = await ask(port, 'a.example', agent);
   expect([kept.socket === before.socket, kept.status, kept.certificate]).toEqual([true, 404, 'old']);
   expect(lines).toMatchObject([{ level: 'info', fields: { certificates: [{ names: ['a.example'] }] } }]);
@@ -124,7 +124,7 @@ test('SIGHUP replaces the certificates at once', async () => {
   const { port, signals } = await watched('one');
   write('one', 'new');
   signals.emit('SIGHUP');
-  expect((await ask(port)).certificate).toBe('new');
+  await expect.poll(async () => (await ask(port)).certificate).toBe('new');
 });
 
 test('files that do not match are reported once and not used, until they match', async () => {
@@ -143,7 +143,7 @@ test('files that do not match are reported once and not used, until they match',
   expect(lines).toHaveLength(2);
   write('one', 'new');
   minute();
-  expect((await ask(port)).certificate).toBe('new');
+  await expect.poll(async () => (await ask(port)).certificate).toBe('new');
   expect(await metric('signpost_tls_certificate_refused')).toBe(0);
   expect(await metric('signpost_tls_certificate_ends_seconds')).toBeGreaterThan(Date.now() / 1000);
   write('one', 'old', 'new');
@@ -171,35 +171,59 @@ test('the certificate is the one for the name asked for, and every name has all 
   await expectNames('old');
   write('one', 'new');
   minute();
+  await expect.poll(async () => (await ask(port)).certificate).toBe('new');
   await expectNames('new');
 });
 
-test('a port that other processes share changes its certificates as often as asked, and answers connections that wait', async () => {
+interface Answer {
+  end(body: string, isLast: boolean): void;
+}
+
+/** A port for both certificates, whose answers close the connection if `isLast`. */
+function portWithTwo(options: { isShared: boolean; isLast: boolean }) {
   write('one', 'old');
   write('two', 'new');
-  const certificates = ['one', 'two'].map((name) => readCertificates(files(name), Date.now()).certificates);
-  const mount = (app: {
-    any(path: string, answer: (res: { end(body: string, isLast: boolean): void }) => void): unknown;
-  }) => void app.any('/*', (res) => res.end('ok', true));
-  const port = Port.open({ host: '127.0.0.1', port: 0, isShared: true, certificates: certificates[0], mount });
+  const [old, other] = ['one', 'two'].map((name) => readCertificates(files(name), Date.now()).certificates);
+  const mount = (app: { any(path: string, answer: (res: Answer) => void): unknown }) =>
+    void app.any('/*', (res) => res.end('ok', options.isLast));
+  const port = Port.open({ host: '127.0.0.1', port: 0, isShared: options.isShared, certificates: old, mount });
   endings.push(async () => {
     await port.closeListener();
     port.closeConnections();
   });
-  const reply = () =>
-    new Promise<string>((done) => {
-      const socket = connect({ port: port.number, host: '127.0.0.1', rejectUnauthorized: false }, () => {
-        done(String(socket.getPeerCertificate().subject.CN));
-        socket.destroy();
+  return { port, certificates: [old ?? [], other ?? []] as const };
+}
+
+test.each([true, false])(
+  'a port (shared with other processes: %s) changes its certificates as often as asked, and answers connections that wait',
+  async (isShared) => {
+    const { port, certificates } = portWithTwo({ isShared, isLast: true });
+    const reply = () =>
+      new Promise<string>((done) => {
+        const socket = connect({ port: port.number, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+          done(String(socket.getPeerCertificate().subject.CN));
+          socket.destroy();
+        });
+        socket.on('error', (error) => done(String(error)));
       });
-      socket.on('error', (error) => done(String(error)));
-    });
-  for (const at of [1, 0, 1]) {
-    await port.prepare(certificates[at] ?? [])();
-    expect(await reply()).toBe(['old', 'new'][at]);
-  }
-  const replies = waitingVisitors(port.number, { isTls: true });
-  await port.prepare(certificates[0] ?? [])();
-  expect(new Set(await replies)).toEqual(new Set(['HTTP/1.1 200 OK']));
-  await expect.poll(() => port.connections).toBe(0);
+    for (const at of [1, 0, 1] as const) {
+      await port.prepare(certificates[at])();
+      expect(await reply()).toBe(['old', 'new'][at]);
+    }
+    const replies = waitingVisitors(port.number, { isTls: true });
+    await port.prepare(certificates[0])();
+    expect(new Set(await replies)).toEqual(new Set(['HTTP/1.1 200 OK']));
+    await expect.poll(() => port.connections).toBe(0);
+  },
+);
+
+test('connections that wait while the certificates change are counted, so that a stop waits for them and then cuts them', async () => {
+  const { port, certificates } = portWithTwo({ isShared: true, isLast: false });
+  const replies = waitingVisitors(port.number, { count: 3, isTls: true });
+  await port.prepare(certificates[1])();
+  expect(port.connections).toBe(3);
+  await port.closeListener();
+  port.closeConnections();
+  expect(port.connections).toBe(0);
+  expect(await replies).toHaveLength(3);
 });

@@ -78,17 +78,18 @@ export class Port {
    */
   prepare(certificates: readonly Certificate[]): () => Promise<void> {
     const app = this.#counted(certificates);
-    return () => {
+    return async () => {
       const old = this.#socket;
-      if (!old) return Promise.resolve();
-      // A shared port never stops accepting. Any other is closed for the microseconds of this turn.
-      if (this.#options.isShared) {
+      if (!old) return;
+      // A shared port never stops accepting.
+      if (this.#options.isShared) this.#listen(app);
+      await this.#untilAccepted();
+      if (this.#options.isShared) us_listen_socket_close(old);
+      else if (this.#socket) {
+        // Any other port has one listener at a time, so it is closed for the microseconds of this turn.
+        us_listen_socket_close(this.#socket);
         this.#listen(app);
-        return this.#closeOnceAccepted(old);
       }
-      us_listen_socket_close(old);
-      this.#listen(app);
-      return Promise.resolve();
     };
   }
 
@@ -96,7 +97,9 @@ export class Port {
   async closeListener(): Promise<void> {
     const socket = this.#socket;
     this.#socket = null;
-    if (socket) await this.#closeOnceAccepted(socket);
+    if (!socket) return;
+    await this.#untilAccepted();
+    us_listen_socket_close(socket);
   }
 
   /** Cuts the connections that remain. */
@@ -115,10 +118,10 @@ export class Port {
   }
 
   /**
-   * The kernel resets connections that it has established for a listener and that were not accepted before it closes, although
-   * other processes listen on the port. So the listener closes right after a turn of the event loop that found none.
+   * Waits for a turn of the event loop that accepted nothing: a listener must close right after it. The kernel resets connections
+   * that it has established and that were not accepted before their listener closes, even if other processes listen on the port.
    */
-  async #closeOnceAccepted(socket: us_listen_socket): Promise<void> {
+  async #untilAccepted(): Promise<void> {
     const endMs = performance.now() + acceptWithinMs;
     // The first may still be of this turn.
     await setImmediate();
@@ -127,7 +130,6 @@ export class Port {
       accepted = this.#accepted;
       await setImmediate();
     } while (this.#accepted !== accepted && performance.now() < endMs);
-    us_listen_socket_close(socket);
   }
 
   #counted(certificates: readonly Certificate[] | undefined): CountedApp {
@@ -139,6 +141,8 @@ export class Port {
       if (Number(change) > 0) {
         this.#accepted++;
         connections.opened(res);
+        // Again for an app that was replaced: its listener accepts what waits for it.
+        this.#open.add(counted);
       } else {
         connections.closed();
         this.#forgetUnused(counted);
