@@ -117,13 +117,13 @@ function cpuMs(): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-async function measure(name: string, { sql, params }: Question): Promise<void> {
+async function measure(name: string, { sql, params, settings }: Question): Promise<void> {
   const times: number[] = [];
   const cpuBefore = cpuMs();
   try {
     for (let round = 0; round < rounds; round++) {
       const begunMs = performance.now();
-      await reader.query(sql, params, limits);
+      await reader.query(sql, params, { ...settings, ...limits });
       times.push(performance.now() - begunMs);
     }
   } catch (error) {
