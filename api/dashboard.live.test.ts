@@ -824,7 +824,7 @@ test('codes that no link has are listed with their visits, and the missing link 
   const { page, context: browser, faults } = await stage.loggedIn(person);
   await nav(page, 'Links').click();
   await page.getByRole('link', { name: 'Unknown codes' }).click();
-  await page.getByText('not listed one by one: 40').waitFor();
+  await page.getByText('Visits to other codes that are not listed: 40').waitFor();
   const waits = page.waitForEvent('download');
   await page.getByRole('button', { name: 'Save Unknown codes as CSV' }).click();
   const lines = readFileSync(await (await waits).path(), 'utf8').split('\r\n');

@@ -365,7 +365,7 @@ test('a file of links is checked, imported and undone from the command line', { 
     [['import', '--app', app, '--file', file, '--source', 'x'], '--source must be one of'],
     [['import', '--app', 'app_x', '--file', file, '--source', 'csv'], 'there is no app app_x'],
     [['import', '--undo', id], 'is undone, not imported'],
-    [args.slice(0, -2), 'cannot be read: No column has the destination'],
+    [args.slice(0, -2), 'cannot be read: No column contains the destination'],
   ] as const) {
     const run = await admin([...wrong]);
     expect([run.code, run.stderr]).toEqual([1, expect.stringContaining(message)]);

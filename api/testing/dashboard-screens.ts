@@ -231,7 +231,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
       open: async (page, origin) => {
         await page.goto(`${origin}/apps/${shop.appId}`);
         await page.getByText('partners.example.net').waitFor();
-        await page.getByText(/of the taps of the last 7 days|No taps in the last 7 days/).waitFor();
+        await page.getByText(/of the taps in the last 7 days|No taps in the last 7 days/).waitFor();
       },
     },
     {
