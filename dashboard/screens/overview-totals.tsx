@@ -45,10 +45,12 @@ export function Totals({ totals, change, previous, currency, chosen, onChoose }:
 function Change(props: { readonly ratio: number | null; readonly was: string; readonly isNew: boolean }) {
   const { ratio, was, isNew } = props;
   if (ratio === null) return <span className="change">{isNew ? t('change.new') : '–'}</span>;
-  const sign = ratio > 0 ? 'up' : ratio < 0 ? 'down' : '';
+  // As it is shown: less than half a percent is no change.
+  const percent = Math.round(ratio * 100);
+  const sign = percent > 0 ? 'up' : percent < 0 ? 'down' : '';
   return (
     <span className={`change ${sign}`} title={t('change.was', { value: was })}>
-      {ratio > 0 ? '↑ ' : ratio < 0 ? '↓ ' : ''}
+      {percent > 0 ? '↑ ' : percent < 0 ? '↓ ' : ''}
       {changeText(Math.abs(ratio)).replace('+', '')}
     </span>
   );
