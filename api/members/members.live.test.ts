@@ -20,7 +20,7 @@ interface Row {
   readonly role: string;
 }
 
-test('the members of an organization are listed for each of its members, and for nobody else', async () => {
+test('the members of an organization are listed only for its members', async () => {
   for (const by of [owner, viewer]) {
     const { status, body } = await by.call('GET', '/members');
     expect([status, body.pagination.total]).toEqual([200, 2]);
