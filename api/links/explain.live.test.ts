@@ -184,15 +184,22 @@ test('links with rules are explained as the redirector answers and records them,
 });
 
 test('an explanation names the rule that decides, and why the rules before it do not', async () => {
+  // They divide every visitor: with a rest, a tenth of the links would lead this address past the rule.
+  const whole = [...variants, { url: 'https://d.example/', percent: 10 }];
   const at = '2026-11-22T12:00:00Z';
   const { rule, rule_index, rule_id, variant, rules_passed_over, sentences, location } = await explained(
     {},
-    { rules: [{ after: '2026-11-22T12:00:01Z', url: 'https://later.example/' }, ...rules] },
+    {
+      rules: [
+        { after: '2026-11-22T12:00:01Z', url: 'https://later.example/' },
+        ...rules.map((rule) => ('variants' in rule ? { ...rule, variants: whole } : rule)),
+      ],
+    },
     { user_agent: iphone, at, ip: '192.0.2.7', country: 'FR' },
   );
   expect([rule, rule_index]).toEqual(['link.rules', 5]);
   expect(rule_id).toMatch(/^[0-9a-f]{16}$/);
-  expect(location).toBe(variants[variant]?.url);
+  expect(location).toBe(whole[variant]?.url);
   expect(rules_passed_over.map(({ condition }: { condition: string }) => condition)).toEqual([
     ...['after', 'platform', 'country', 'before', 'country'],
   ]);
