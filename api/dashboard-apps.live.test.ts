@@ -72,7 +72,9 @@ test('a button checks the association files of an app and says what is wrong and
   await browser.close();
 });
 
-test('learning from an old service is turned on after a wrong URL is rejected at its field, and codes that could not be learned are shown', async (context) => {
+test('learning from an old service is turned on after a wrong URL is rejected at its field, and codes that could not be learned are shown', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const viewer = await stage.person('viewer', owner.organization_id);
@@ -115,7 +117,9 @@ test('learning from an old service is turned on after a wrong URL is rejected at
   await ownBrowser.close();
 });
 
-test('copies of Apple’s postbacks are counted by source and value, and listed with why one is not verified', async (context) => {
+test('copies of Apple’s postbacks are counted by source and value, and listed with why one is not verified', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const { page, context: browser, faults } = await stage.loggedIn(owner);

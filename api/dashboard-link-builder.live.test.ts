@@ -13,7 +13,9 @@ afterAll(() => stage?.stop());
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
 
-test('a template is created, rejected under a taken name, changed and deleted; a viewer can only read', async (context) => {
+test('a template is created, rejected under a taken name, changed and deleted; a viewer can only read', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const viewer = await stage.person('viewer', owner.organization_id);
@@ -106,7 +108,9 @@ test('a selected template fills the fields of the builder, which can be edited, 
   await browser.close();
 });
 
-test('a link is created with max_clicks, its page shows how many are used, and the limit can be removed', async (context) => {
+test('a link is created with max_clicks, its page shows how many are used, and the limit can be removed', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const app = (await owner.call('POST', '/apps', { name: 'Shop' })).body;

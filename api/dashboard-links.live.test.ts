@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage?.stop());
 
-test('500 links are paged by cursor, and a new link repeats none of them', async (context) => {
+test('500 links are paged by cursor, and a new link repeats none of them', { tags: ['slow'] }, async (context) => {
   await walk(context, 500);
 });
 

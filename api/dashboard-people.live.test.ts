@@ -188,7 +188,9 @@ test('an owner invites, sends again, withdraws, changes a role, removes a member
   await browser.close();
 });
 
-test('a viewer sees the members and no control that changes them, and leaves the organization', async (context) => {
+test('a viewer sees the members and no control that changes them, and leaves the organization', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const boss = await stage.person();
   const viewer = await stage.person('viewer', boss.organization_id);
@@ -303,7 +305,9 @@ test('the audit log shows who changed what, filtered by person and kind, and is 
   await other.context.close();
 });
 
-test('a member of two organizations selects one, and every tab of the browser shows only that one', async (context) => {
+test('a member of two organizations selects one, and every tab of the browser shows only that one', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const second = await stage.person();

@@ -66,7 +66,7 @@ test('regions and cities are lists beside the countries; a row filters everythin
   await browser.close();
 });
 
-test('on a phone, the arrow keys bring the tab of the cities into view', async (context) => {
+test('on a phone, the arrow keys bring the tab of the cities into view', { tags: ['slow'] }, async (context) => {
   inBrowser(context);
   const { page, context: browser } = await stage.loggedIn(owner, { viewport: { width: 390, height: 844 } });
   await page.getByRole('tab', { name: 'Countries' }).focus();
@@ -82,7 +82,9 @@ test('on a phone, the arrow keys bring the tab of the cities into view', async (
   await browser.close();
 });
 
-test('if no record has a region or a city, the list says what is required, and countries are shown as before', async (context) => {
+test('if no record has a region or a city, the list says what is required, and countries are shown as before', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const { page, context: browser } = await stage.loggedIn(owner);
   for (const field of ['region', 'city']) {

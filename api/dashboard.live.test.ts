@@ -97,7 +97,9 @@ test('a new owner logs in, creates an app and a link, and sees the first click c
   await browser.close();
 });
 
-test('a login asks for the second factor after the right password, and says when a code is wrong', async (context) => {
+test('a login asks for the second factor after the right password, and says when a code is wrong', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person('viewer', owner.organization_id);
   const { secret } = (await person.call('POST', '/me/totp', { password })).body;
@@ -1123,7 +1125,9 @@ async function violations(page: Page, axe: string, rules: readonly string[]): Pr
   return result.value;
 }
 
-test('two tabs share a session; when it ends, both ask for the login, and one login or logout is enough for both', async (context) => {
+test('two tabs share a session; when it ends, both ask for the login, and one login or logout is enough for both', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person('owner', owner.organization_id);
   const { page, context: browser } = await stage.loggedIn(person);

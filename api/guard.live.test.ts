@@ -188,7 +188,7 @@ test('without Redis, logins get a 500 with Retry-After and other requests are se
   }
 });
 
-test('without Postgres a login is a 500 with Retry-After', async () => {
+test('without Postgres a login is a 500 with Retry-After', { tags: ['slow'] }, async () => {
   const server = await ownPostgresForTest();
   const fragile = await startTestOrigin(server.url, redis.url);
   try {

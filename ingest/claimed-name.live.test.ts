@@ -55,7 +55,7 @@ test('the name of a machine that died is taken over when it has been silent for 
   expect(await nameOf('host-b', 1).take()).toBe(true);
 });
 
-test('a process that stood still while another took its name ends', async () => {
+test('a process that stood still while another took its name ends', { tags: ['slow'] }, async () => {
   let isEnded = false;
   const still = nameOf('host-a', 1, () => {
     isEnded = true;

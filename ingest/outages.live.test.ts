@@ -63,28 +63,24 @@ test('killing ClickHouse and ingest together loses nothing and counts nothing tw
   await last.stop();
 });
 
-test(
-  'killing and wiping the log while the sink lags loses nothing',
-  async () => {
-    await way.keep(300);
-    await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
+test('killing and wiping the log while the sink lags loses nothing', { tags: ['slow'], timeout: long }, async () => {
+  await way.keep(300);
+  await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
+  await way.nats.kill('SIGKILL');
+  await way.keep(100);
+  await way.nats.restart({ isWiped: true });
+  await way.keep(100);
+  const ingest = way.ingest();
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  for (const isWiped of [true, false, true]) {
+    await keepUntilPublishing();
     await way.nats.kill('SIGKILL');
     await way.keep(100);
-    await way.nats.restart({ isWiped: true });
-    await way.keep(100);
-    const ingest = way.ingest();
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    for (const isWiped of [true, false, true]) {
-      await keepUntilPublishing();
-      await way.nats.kill('SIGKILL');
-      await way.keep(100);
-      await way.nats.restart({ isWiped });
-    }
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    await ingest.stop();
-  },
-  long,
-);
+    await way.nats.restart({ isWiped });
+  }
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  await ingest.stop();
+});
 
 test('a suspended owner whose lease was taken over stores nothing twice when it resumes', {
   tags: ['slow'],

@@ -68,7 +68,7 @@ testCostlyCases(
   },
 );
 
-test('ingest stops at once at any moment of its start or recovery', async () => {
+test('ingest stops at once at any moment of its start or recovery', { tags: ['slow'] }, async () => {
   const killed = way.ingest('part_inserted:1');
   await way.keep(20);
   await killed.exited;

@@ -101,37 +101,36 @@ async function faults() {
 }
 const none = { lost: 0, duplicated: 0, rollup_difference: 0 };
 
-test(
-  'after ClickHouse is restored to an older state than Postgres, a replay stores what is missing once, while ingest runs',
-  async () => {
-    const ingest = way.ingest();
-    await keepAndStore(200);
-    const from = new Date().toISOString();
-    await saveClickHouse();
-    await keepAndStore(150);
-    await savePostgres();
-    await keepAndStore(120);
-    await ingest.stop();
-    await restorePostgres();
-    await restoreClickHouse();
-    const second = way.ingest();
-    await way.keep(80);
-    // What came after the backup of Postgres comes by itself; what came between the two backups does not.
-    await expect.poll(() => way.figures(), patience).toMatchObject({ rows: 400, distinct: 400 });
-    // The backup of a table is not of the same moment as that of another.
-    await way.client.command('TRUNCATE TABLE clicks_by_dimension');
-    const { lines, isFaulty } = await admin('replay', '--from', from);
-    expect(lines[0]).toMatch(/^150 rows stored, [1-9]\d* rollup cells corrected$/);
-    expect([lines.at(-1), isFaulty]).toEqual(['0 click frames are permanently missing', false]);
-    await keepAndStore(50);
-    expect(await faults()).toEqual(none);
-    // Again: nothing is missing.
-    expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 rollup cells corrected');
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    await second.stop();
-  },
-  long,
-);
+test('after ClickHouse is restored to an older state than Postgres, a replay stores what is missing once, while ingest runs', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const ingest = way.ingest();
+  await keepAndStore(200);
+  const from = new Date().toISOString();
+  await saveClickHouse();
+  await keepAndStore(150);
+  await savePostgres();
+  await keepAndStore(120);
+  await ingest.stop();
+  await restorePostgres();
+  await restoreClickHouse();
+  const second = way.ingest();
+  await way.keep(80);
+  // What came after the backup of Postgres comes by itself; what came between the two backups does not.
+  await expect.poll(() => way.figures(), patience).toMatchObject({ rows: 400, distinct: 400 });
+  // The backup of a table is not of the same moment as that of another.
+  await way.client.command('TRUNCATE TABLE clicks_by_dimension');
+  const { lines, isFaulty } = await admin('replay', '--from', from);
+  expect(lines[0]).toMatch(/^150 rows stored, [1-9]\d* rollup cells corrected$/);
+  expect([lines.at(-1), isFaulty]).toEqual(['0 click frames are permanently missing', false]);
+  await keepAndStore(50);
+  expect(await faults()).toEqual(none);
+  // Again: nothing is missing.
+  expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 rollup cells corrected');
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  await second.stop();
+});
 
 test(
   'a replay stores no frame twice that the log got again days after it had been stored',

@@ -44,7 +44,7 @@ async function loseClicks(): Promise<void> {
   }
 }
 
-test('a replay waits for a Postgres that is unreachable when it begins', async () => {
+test('a replay waits for a Postgres that is unreachable when it begins', { tags: ['slow'] }, async () => {
   await loseClicks();
   const { log } = await replay(systemTime);
   expect(await way.figures()).toEqual(way.wanted);
@@ -54,7 +54,7 @@ test('a replay waits for a Postgres that is unreachable when it begins', async (
 test.each([
   ['behind', -HOUR_MS],
   ['ahead', HOUR_MS],
-])('a replay reads all that the log has by a clock that is an hour %s', async (_, offMs) => {
+])('a replay reads all that the log has by a clock that is an hour %s', { tags: ['slow'] }, async (_, offMs) => {
   await loseClicks();
   await replay({ ...systemTime, now: () => Date.now() + offMs });
   expect(await way.figures()).toEqual(way.wanted);

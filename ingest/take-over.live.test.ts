@@ -60,26 +60,25 @@ test(
   long,
 );
 
-test(
-  'after Postgres is restored to an earlier state, what was stored since is counted once',
-  async () => {
-    const first = way.ingest();
-    await way.keep(200);
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    await first.stop();
-    const restore = await save();
-    const second = way.ingest();
-    await way.keep(150);
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    await second.stop();
-    await restore();
-    const third = way.ingest();
-    await way.keep(100);
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
-    await third.stop();
-    expect(third.output).toContain('Postgres has lost commits');
-    expect(await way.figures()).toEqual(way.wanted);
-  },
-  long,
-);
+test('after Postgres is restored to an earlier state, what was stored since is counted once', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const first = way.ingest();
+  await way.keep(200);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  await first.stop();
+  const restore = await save();
+  const second = way.ingest();
+  await way.keep(150);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  await second.stop();
+  await restore();
+  const third = way.ingest();
+  await way.keep(100);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
+  await third.stop();
+  expect(third.output).toContain('Postgres has lost commits');
+  expect(await way.figures()).toEqual(way.wanted);
+});

@@ -180,7 +180,9 @@ test('a deleted link is not served in an outage, even if an earlier process had 
   expect(await location(edge)).toBe(503);
 });
 
-test('hanging stores delay answers only briefly: cached links are served after a moment, then immediately', async () => {
+test('hanging stores delay answers only briefly: cached links are served after a moment, then immediately', {
+  tags: ['slow'],
+}, async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);
   await Promise.all([redis.kill('SIGSTOP'), postgres.kill('SIGSTOP')]);
@@ -223,7 +225,7 @@ test('many visits of one unknown key are one look-up', async () => {
   expect(edge.cache.links.counters.postgres_hits - before).toBe(1);
 });
 
-test('it starts while every store is unavailable, and serves once they are available', async () => {
+test('it starts while every store is unavailable, and serves once they are available', { tags: ['slow'] }, async () => {
   await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
   const edge = await TestEdge.start({ redis: redis.url, postgres: postgres.url });
   edges.push(edge);

@@ -182,13 +182,15 @@ async function killAndStart(name: string): Promise<void> {
   await start(name);
 }
 
-test('of 100 clicks never one too many is led on, while a redirector and Postgres are killed', async () => {
+test('of 100 clicks never one too many is led on, while a redirector and Postgres are killed', {
+  tags: ['slow'],
+}, async () => {
   await Promise.all([start('redirector-0'), start('redirector-1')]);
   await round(1, async () => {
     await killAndStart('redirector-0');
     await killPostgres();
   });
-}, 180_000);
+});
 
 test('of 100 clicks never one too many is led on by four redirectors that are killed again and again', {
   tags: ['slow'],

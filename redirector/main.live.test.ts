@@ -103,7 +103,7 @@ class Visitors {
   }
 }
 
-test('two processes share the port; stopping one fails no request and loses no click', async () => {
+test('two processes share the port; stopping one fails no request and loses no click', { tags: ['slow'] }, async () => {
   const [first] = [await start('redirector-0'), await start('redirector-1')];
   expect((await get(port, host, '/summer')).status).toBe(302);
   const visitors = new Visitors(32);

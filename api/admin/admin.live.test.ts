@@ -90,7 +90,7 @@ test('explain says where a short link leads, as the redirector decides it', asyn
   expect([unknown.code, unknown.stderr]).toEqual([1, 'there is no link go.shop.example/winter: visitors get a 404\n']);
 });
 
-test('a script creates a user with flags and a password on standard input', async () => {
+test('a script creates a user with flags and a password on standard input', { tags: ['slow'] }, async () => {
   const args = ['create-user', '--email', 'Ada@Example.com', '--organization', 'Engines', '--name', 'Ada'];
   const made = await admin(args, 'correct horse battery\n');
   expect([made.code, made.stderr]).toEqual([0, '']);
@@ -271,7 +271,9 @@ test('a password reset ends the sessions of the old password', async () => {
   expect(await parts.db.query('SELECT FROM refresh_tokens WHERE revoked_at IS NULL')).toEqual([]);
 });
 
-test('after a secret rotation all API keys are unchanged and need only the new secret', async () => {
+test('after a secret rotation all API keys are unchanged and need only the new secret', {
+  tags: ['slow'],
+}, async () => {
   const old = newSecretKey('old');
   const before = new ApiKeys(parseSecretKeys(old));
   const organization = newId('org', 1);

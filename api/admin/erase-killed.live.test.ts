@@ -226,6 +226,7 @@ const again: Finish = async (person) => {
 const withoutNames: Finish = () => eraseUnfinished(stores, 60_000);
 
 test('an erasure that is killed after its last row is completed by the same command, and its cells are right even before that', {
+  tags: ['slow'],
   timeout: 3 * MINUTE_MS,
 }, async () => {
   const changes = await changesOfAnErasure();
@@ -244,6 +245,7 @@ test('an erasure that is killed before any of its changes can be completed by th
 });
 
 test('the comparison and the next erasure report an interrupted erasure until it is completed', {
+  tags: ['slow'],
   timeout: 5 * MINUTE_MS,
 }, async () => {
   const [person, other] = [await addPerson(), await addPerson()];

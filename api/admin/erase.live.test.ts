@@ -339,91 +339,87 @@ const noPerson = {
 };
 const request = (more: Partial<EraseRequest>): EraseRequest => ({ ...noPerson, ...more });
 
-test(
-  'after an erasure no file of any store contains an id of the person; aggregates and data of others are unchanged',
-  async () => {
-    const [ada, bob] = [testPerson(), testPerson()];
-    const now = Date.now();
-    await journalled(earlyEventsOf(ada, now));
-    await stored(2);
-    for (const one of [ada, bob]) {
-      const lines = [installOf(one, now), openingOf(one, now)].map((line) => ['install', line] as const);
-      await keepBeside(one);
-      await journalled([['click', clickOf(one, now)], ...lines, ...eventsOf(one, now)]);
-    }
-    // Bob's device was compared with Ada's click too.
-    await journalled([matchOf(ada, now, [ada.click]), matchOf(bob, now, [bob.click, ada.click])]);
-    await stored(16);
-    // The event that arrived before its install has been assigned its link by now, in two more rows.
-    const learned =
-      'SELECT count() AS rows, sum(sign) AS events, max(link_id) AS link FROM events WHERE is_learned AND name = {name:String}';
-    await expect
-      .poll(() => stores.clickhouse.query(learned, { name: 'early' }), { timeout: MINUTE_MS })
-      .toEqual([{ rows: 2, events: 0, link: link_id }]);
-    // A disconnected edge has more of Ada's records.
-    const lateJournals = join(folder, 'late-journals');
-    await journalled(
-      [['click', clickOf(ada, now)], ...eventsOf(ada, now), matchOf(ada, now, [ada.click])],
-      lateJournals,
-    );
-    const before = await sums();
-    const texts = textsOf(ada);
-    // Proves that the search works: at this point, files of all stores contain the ids.
-    for (const store of ['postgres', 'clickhouse', 'nats'] as const) {
-      expect(found(servers[store].dataDir, texts), store).not.toEqual([]);
-    }
-    expect(await inRedis(texts)).not.toEqual([]);
-    const ofBob = (await inRedis(textsOf(bob))).length;
+test('after an erasure no file of any store contains an id of the person; aggregates and data of others are unchanged', {
+  tags: ['slow'],
+  timeout: 6 * MINUTE_MS,
+}, async () => {
+  const [ada, bob] = [testPerson(), testPerson()];
+  const now = Date.now();
+  await journalled(earlyEventsOf(ada, now));
+  await stored(2);
+  for (const one of [ada, bob]) {
+    const lines = [installOf(one, now), openingOf(one, now)].map((line) => ['install', line] as const);
+    await keepBeside(one);
+    await journalled([['click', clickOf(one, now)], ...lines, ...eventsOf(one, now)]);
+  }
+  // Bob's device was compared with Ada's click too.
+  await journalled([matchOf(ada, now, [ada.click]), matchOf(bob, now, [bob.click, ada.click])]);
+  await stored(16);
+  // The event that arrived before its install has been assigned its link by now, in two more rows.
+  const learned =
+    'SELECT count() AS rows, sum(sign) AS events, max(link_id) AS link FROM events WHERE is_learned AND name = {name:String}';
+  await expect
+    .poll(() => stores.clickhouse.query(learned, { name: 'early' }), { timeout: MINUTE_MS })
+    .toEqual([{ rows: 2, events: 0, link: link_id }]);
+  // A disconnected edge has more of Ada's records.
+  const lateJournals = join(folder, 'late-journals');
+  await journalled([['click', clickOf(ada, now)], ...eventsOf(ada, now), matchOf(ada, now, [ada.click])], lateJournals);
+  const before = await sums();
+  const texts = textsOf(ada);
+  // Proves that the search works: at this point, files of all stores contain the ids.
+  for (const store of ['postgres', 'clickhouse', 'nats'] as const) {
+    expect(found(servers[store].dataDir, texts), store).not.toEqual([]);
+  }
+  expect(await inRedis(texts)).not.toEqual([]);
+  const ofBob = (await inRedis(textsOf(bob))).length;
 
-    const lines = await erase(stores, request({ device: [ada.device] }));
-    // Six rows of four events; eight if ingest has just found that another event has no install.
-    expect(lines[0]).toMatch(/^blanked 1 clicks, 2 installs, [68] events, 2 matches, 1 refused records$/);
-    expect(await inRedis(texts)).toEqual([]);
-    for (const root of [journalRoot, ...Object.values(servers).map(({ dataDir }) => dataDir)]) {
-      await expect.poll(() => found(root, texts), { timeout: 3 * MINUTE_MS, interval: 500 }).toEqual([]);
-    }
-    expect(await sums()).toEqual(before);
-    const report = await audit(stores.clickhouse, { from_ms: now - DAY_MS, to_ms: now + DAY_MS });
-    expect(report).toMatchObject({ lost: 0, duplicated: 0, rollup_difference: 0, faults: [] });
-    const left = await stores.clickhouse.query(
-      "SELECT device_id, install_id, user_id, click_id, ip, link_id, campaign FROM installs WHERE trigger = 'install' ORDER BY install_id",
-    );
-    const kept = { link_id, campaign: 'c' };
-    expect(left).toEqual([
-      { device_id: '', install_id: '', user_id: '', click_id: '', ip: '', ...kept },
-      {
-        device_id: bob.device,
-        install_id: bob.install,
-        user_id: bob.user,
-        click_id: bob.click,
-        ip: bob.address,
-        ...kept,
-      },
-    ]);
-    const opened = await stores.clickhouse.query(
-      "SELECT device_id, match_id != '' AS has_match FROM installs WHERE trigger = 'reengagement' ORDER BY device_id",
-    );
-    expect(opened).toEqual([
-      { device_id: '', has_match: 0 },
-      { device_id: bob.device, has_match: 1 },
-    ]);
-    expect(await inRedis(textsOf(bob))).toHaveLength(ofBob);
+  const lines = await erase(stores, request({ device: [ada.device] }));
+  // Six rows of four events; eight if ingest has just found that another event has no install.
+  expect(lines[0]).toMatch(/^blanked 1 clicks, 2 installs, [68] events, 2 matches, 1 refused records$/);
+  expect(await inRedis(texts)).toEqual([]);
+  for (const root of [journalRoot, ...Object.values(servers).map(({ dataDir }) => dataDir)]) {
+    await expect.poll(() => found(root, texts), { timeout: 3 * MINUTE_MS, interval: 500 }).toEqual([]);
+  }
+  expect(await sums()).toEqual(before);
+  const report = await audit(stores.clickhouse, { from_ms: now - DAY_MS, to_ms: now + DAY_MS });
+  expect(report).toMatchObject({ lost: 0, duplicated: 0, rollup_difference: 0, faults: [] });
+  const left = await stores.clickhouse.query(
+    "SELECT device_id, install_id, user_id, click_id, ip, link_id, campaign FROM installs WHERE trigger = 'install' ORDER BY install_id",
+  );
+  const kept = { link_id, campaign: 'c' };
+  expect(left).toEqual([
+    { device_id: '', install_id: '', user_id: '', click_id: '', ip: '', ...kept },
+    {
+      device_id: bob.device,
+      install_id: bob.install,
+      user_id: bob.user,
+      click_id: bob.click,
+      ip: bob.address,
+      ...kept,
+    },
+  ]);
+  const opened = await stores.clickhouse.query(
+    "SELECT device_id, match_id != '' AS has_match FROM installs WHERE trigger = 'reengagement' ORDER BY device_id",
+  );
+  expect(opened).toEqual([
+    { device_id: '', has_match: 0 },
+    { device_id: bob.device, has_match: 1 },
+  ]);
+  expect(await inRedis(textsOf(bob))).toHaveLength(ofBob);
 
-    // A late journal: records sent before the erasure are stored blank; later ones count as a new person.
-    cpSync(lateJournals, journalRoot, { recursive: true, filter: (file) => !file.endsWith('.lock') });
-    await stored(21);
-    expect(found(servers.clickhouse.dataDir, texts)).toEqual([]);
-    const blank = `SELECT count() AS clicks, countIf(platform = 'ios' AND NOT is_bot) AS people, countIf(click_id = '') AS blank FROM clicks`;
-    expect(await stores.clickhouse.query(blank)).toEqual([{ clicks: 3, people: 3, blank: 2 }]);
-    const later = Date.now();
-    const reinstalled = { ...ada, install: `new-${ada.install}` };
-    await journalled([['install', installOf(reinstalled, later)], ...eventsOf(reinstalled, later).slice(0, 2)]);
-    await stored(24);
-    const again = 'SELECT install_id FROM installs WHERE device_id = {id:String}';
-    expect(await stores.clickhouse.query(again, { id: ada.device })).toEqual([{ install_id: reinstalled.install }]);
-  },
-  6 * MINUTE_MS,
-);
+  // A late journal: records sent before the erasure are stored blank; later ones count as a new person.
+  cpSync(lateJournals, journalRoot, { recursive: true, filter: (file) => !file.endsWith('.lock') });
+  await stored(21);
+  expect(found(servers.clickhouse.dataDir, texts)).toEqual([]);
+  const blank = `SELECT count() AS clicks, countIf(platform = 'ios' AND NOT is_bot) AS people, countIf(click_id = '') AS blank FROM clicks`;
+  expect(await stores.clickhouse.query(blank)).toEqual([{ clicks: 3, people: 3, blank: 2 }]);
+  const later = Date.now();
+  const reinstalled = { ...ada, install: `new-${ada.install}` };
+  await journalled([['install', installOf(reinstalled, later)], ...eventsOf(reinstalled, later).slice(0, 2)]);
+  await stored(24);
+  const again = 'SELECT install_id FROM installs WHERE device_id = {id:String}';
+  expect(await stores.clickhouse.query(again, { id: ada.device })).toEqual([{ install_id: reinstalled.install }]);
+});
 
 test('ids linked to more ids than one person has are rejected, and nothing is erased', async () => {
   const shared = '00000000-0000-0000-0000-000000000000';

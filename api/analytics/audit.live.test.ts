@@ -81,7 +81,7 @@ testCostlyCases(rollups, 2, 'a wrong row inserted into %s is found, with its hou
   ]);
 });
 
-test('a wrong amount is found even if the number of rows is right', async () => {
+test('a wrong amount is found even if the number of rows is right', { tags: ['slow'] }, async () => {
   const [row] = await client.query<{ organization_id: string; app_id: string }>(
     "SELECT organization_id, app_id FROM events_by_dimension WHERE dimension = 'day' AND revenue_currency = 'EUR' AND bucket = '2026-03-30 00:00:00' LIMIT 1",
   );

@@ -140,7 +140,9 @@ test('a comparison without new records changes nothing', async () => {
   await expectExact();
 });
 
-test('late events, installs after their events, attribution learned later and re-engagement are in the next comparison', async () => {
+test('late events, installs after their events, attribution learned later and re-engagement are in the next comparison', {
+  tags: ['slow'],
+}, async () => {
   // The same install ids as before: new events of old installs, and new installs of old events.
   await addRecords(makeDeviceRecords(random, mine, 3_000, range));
   await active.compare();
@@ -176,7 +178,9 @@ test('late events, installs after their events, attribution learned later and re
   await expectExact();
 });
 
-test('an event that gets its install after the comparison of its day is in the next one, although no number changed', async () => {
+test('an event that gets its install after the comparison of its day is in the next one, although no number changed', {
+  tags: ['slow'],
+}, async () => {
   const install = records.installs.find(
     (one) => isInstall(one) && one.install_id !== '' && one.time < nowMs - 40 * DAY_MS,
   );
@@ -207,7 +211,9 @@ test('an event that gets its install after the comparison of its day is in the n
   await expectExact();
 });
 
-test('an erased person has no activity and no revenue any more, and is still an install', async () => {
+test('an erased person has no activity and no revenue any more, and is still an install', {
+  tags: ['slow'],
+}, async () => {
   // Persons who brought revenue.
   const paid = new Set(records.events.filter(({ amount }) => amount !== 0).map(({ install_id }) => install_id));
   const erased = new Set([...paid].filter((id) => id !== '').slice(0, 3));
@@ -236,7 +242,7 @@ test.each([
   await expectExact();
 });
 
-test('two comparisons at once are corrected by the next', async () => {
+test('two comparisons at once are corrected by the next', { tags: ['slow'] }, async () => {
   await addRecords(makeDeviceRecords(random, mine, 500, range));
   await Promise.all([active.compare(), comparing().compare()]);
   await active.compare();

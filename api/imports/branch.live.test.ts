@@ -217,7 +217,9 @@ test('requests that fail temporarily are retried; links that Branch refuses are 
   expect(created_at).toBe('2024-01-02T00:00:00.000Z');
 });
 
-test('while Branch does not answer, the import waits, continues from the same row, and fails after an hour', async () => {
+test('while Branch does not answer, the import waits, continues from the same row, and fails after an hour', {
+  tags: ['slow'],
+}, async () => {
   const app = await newApp();
   let isSilent = true;
   branchAnswers((code) => (isSilent && code === 'link52' ? { status: 500, headers: { 'retry-after': '0' } } : null));
@@ -285,7 +287,7 @@ test('a response that cannot be stored or read as a link is reported with its ro
   expect(await step(id, 'confirm')).toMatchObject({ state: 'imported', results: { created: 3 } });
 });
 
-// The first two cases have links at the beginning, inside and at the end of a chunk, with and without others behind them.
+// The first case has links at the beginning and at the end of a chunk, with others between and behind them.
 testCostlyCases(
   [
     { where: 'at the beginning and at the end of the first chunk', count: 54, silent: [0, 1, 2, 3, 4, 5, 6, 7, 49] },
@@ -295,7 +297,7 @@ testCostlyCases(
     { where: 'alone at the beginning of a chunk', count: 51, silent: [50] },
     { where: 'at the beginning of the file', count: 14, silent: [0, 1, 2, 3, 4, 5, 6, 7] },
   ],
-  3,
+  1,
   'links $where that are never answered are reported after 5 rounds in which others were, and the import goes on',
   async ({ count, silent }) => {
     const app = await newApp();
@@ -342,7 +344,9 @@ function process(time: Time = systemTime): ImportWorker {
   return new ImportWorker({ ...parts, deliverChanges: async () => true, branch: { links, encryption } });
 }
 
-test('processes that end between and within chunks store every row once, and ask again only for the chunk in which they ended', async () => {
+test('processes that end between and within chunks store every row once, and ask again only for the chunk in which they ended', {
+  tags: ['slow'],
+}, async () => {
   const app = await newApp();
   const id = await begun(app.id, listOf(120));
   const lapse = () =>
@@ -368,7 +372,10 @@ test('processes that end between and within chunks store every row once, and ask
   await process().work(id);
   release();
   await second;
-  expect(await read(id)).toMatchObject({ state: 'checked', rows: { new: 120, same: 0, conflict: 0, unsupported: 0 } });
+  expect(await read(id)).toMatchObject({
+    state: 'checked',
+    rows: { new: 120, same: 0, conflict: 0, unsupported: 0 },
+  });
   const lines = await api.db.query<{ line: number }>(
     'SELECT line FROM import_rows WHERE import_id = $1 ORDER BY number',
     [id],
@@ -376,9 +383,11 @@ test('processes that end between and within chunks store every row once, and ask
   expect(lines.map(({ line }) => line)).toEqual(Array.from({ length: 120 }, (_, n) => n + 1));
   const twice = [...asked].filter(([, times]) => times > 1).map(([code]) => Number(code.slice(4)));
   expect(twice.every((n) => n >= 50 && n < 100)).toBe(true);
-}, 60_000);
+});
 
-test('while a process reads from Branch, it reads the files of other imports, and imports from Branch take turns', async () => {
+test('while a process reads from Branch, it reads the files of other imports, and imports from Branch take turns', {
+  tags: ['slow'],
+}, async () => {
   const codes: string[] = [];
   const usual = branch.answer;
   let release = () => {};
@@ -409,7 +418,7 @@ test('while a process reads from Branch, it reads the files of other imports, an
   const lastOf = (name: string) => codes.findLastIndex((code) => code.startsWith(name));
   expect(firstOf('second')).toBeLessThan(lastOf('first'));
   for (const id of [...ids, plain]) await owner.call('DELETE', `/imports/${id}`);
-}, 90_000);
+});
 
 test('a process that stops does not wait for Branch', async () => {
   const id = await begun((await newApp()).id, listOf(3));

@@ -39,7 +39,9 @@ test('a transaction that throws leaves nothing behind', async () => {
   expect(await postgres.query('SELECT id FROM things', [], 'all_things')).toEqual([{ id: 2 }]);
 });
 
-test('a query waits for a connection as long as a statement may take, and is rejected immediately if too many are waiting', async () => {
+test('a query waits for a connection as long as a statement may take, and is rejected immediately if too many are waiting', {
+  tags: ['slow'],
+}, async () => {
   const narrow = new Postgres({ url: database.url, name: 'narrow', connectionsMax: 1, statementTimeoutMs: 20_000 });
   const slow = narrow.query('SELECT pg_sleep(4)');
   const inLine = Array.from({ length: 1_000 }, (_, n) => narrow.query<{ n: number }>('SELECT $1::int AS n', [n], 'n'));

@@ -147,7 +147,7 @@ test('visits of a Firebase long link are figures of the link that the first of t
 // faults.test.ts kills each of them under load, and counts.
 testCostlyCases(
   ['clickhouse', 'ingest', 'nats', 'publisher', 'postgres', 'redis'],
-  1,
+  0,
   '1,000 clicks are 1,000 if %s is killed in the middle of them, and afterwards it runs and people can log in',
   async (name) => {
     const link = await newLink(`/killed-${name}`);
@@ -233,7 +233,9 @@ test('a link works in a real browser under the address that was handed out, and 
   await settled(link.id, 1, 0);
 });
 
-test('in a real browser a new owner gets over TLS from the login to an app, a link, its first tap and its first install', async (context) => {
+test('in a real browser a new owner gets over TLS from the login to an app, a link, its first tap and its first install', {
+  tags: ['slow'],
+}, async (context) => {
   skipWithout(browser !== undefined, 'chromium', context);
   const email = 'beginner@example.com';
   const settings = [`DATA_DIR=${stack.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
@@ -304,7 +306,9 @@ test('a visitor with 10 KiB of cookies is redirected', async () => {
   expect((await stack.redirector(`/${link.short_code}`, { headers })).status).toBe(302);
 });
 
-test('a launcher killed by kill -9 takes everything with it, and the next start finds the data and the ports', async () => {
+test('a launcher killed by kill -9 takes everything with it, and the next start finds the data and the ports', {
+  tags: ['slow'],
+}, async () => {
   const link = await newLink('/killed');
   await follow(link.short_code, 10);
   await settled(link.id, 10, 0);

@@ -209,7 +209,9 @@ test('an install and its events become rows, the events with the link of their i
   await next.stop();
 });
 
-test('the country of an event is its device\u2019s, the same whether Redis or ClickHouse knows the install', async () => {
+test('the country of an event is its device\u2019s, the same whether Redis or ClickHouse knows the install', {
+  tags: ['slow'],
+}, async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const install_id = newId('ins', Date.now());
@@ -301,7 +303,6 @@ testCostlyCases<FailpointName>(
     await eventually(() => rows(rolled)).toEqual([{ n: distinct + 1 }]);
     await next.stop();
   },
-  60_000,
 );
 
 test('an invalid event or install becomes a dead letter, and its neighbours are stored', async () => {
@@ -423,7 +424,9 @@ test('an event has the link of a click that Redis does not have any more, within
   await ingest.stop();
 });
 
-test('ingest killed between the installs and the events of a batch stores the rest of it once, and waits for nothing', async () => {
+test('ingest killed between the installs and the events of a batch stores the rest of it once, and waits for nothing', {
+  tags: ['slow'],
+}, async () => {
   app_id = newId('app', Date.now());
   const [install_id, device_id] = [newId('ins', Date.now()), 'd2'];
   const some = Array.from({ length: 20 }, (_, n) => event({ event_id: `e${n}`, sent: { device_id } }));

@@ -159,14 +159,16 @@ test('a repeat within two batches that are not stored yet counts once, however m
   expect(firsts(await seen.settle(formed))).toBe(130_000);
 });
 
-test('ids that are recent when a batch begins count once in it, even if they are dropped with that batch', async () => {
+test('ids that are recent when a batch begins count once in it, even if they are dropped with that batch', {
+  tags: ['slow'],
+}, async () => {
   const seen = firstSeen();
   for (let n = 0; n < 9; n++) {
     // Behind new ids, as many as fill a generation sooner or later, stand those of the first batch.
     const again = n === 6 || n === 8 ? batch(100 + n, 0, 30_000) : [];
     expect(firsts(await seen.settle([...batch(n, n * 30_000, 30_000), ...again]))).toBe(30_000);
   }
-}, 60_000);
+});
 
 test('partitions that share filters do not affect each other when one reads its ids again or has read none', async () => {
   const now = Date.now();

@@ -281,7 +281,10 @@ test('events and installs of different partitions find each other, even after pa
   way.more = { REDIS_URL: redisServer.url };
 });
 
-test('events get their link although Postgres was restored to a time at which their partitions were not in use, and no longer are', async () => {
+test('events get their link although Postgres was restored to a time at which their partitions were not in use, and no longer are', {
+  tags: ['slow'],
+  timeout: 240_000,
+}, async () => {
   app_id = newId('app', Date.now());
   const devices = Array.from({ length: 12 }, (_, n) => n);
   const slot = 'edge-of-4';
@@ -308,7 +311,7 @@ test('events get their link although Postgres was restored to a time at which th
   );
   await expectAll(devices.length, 0);
   await after.stop();
-}, 240_000);
+});
 
 /** Empties partitions of the log, and makes Postgres what it was before they were used. */
 async function forget(partitions: readonly number[]): Promise<void> {
