@@ -70,7 +70,7 @@ const events = (result: Result): Chart[] => [
 ];
 
 const match = (result: Result): Chart[] => [
-  chartOf('Latency of a match, at half of the maximum rate', 'ms', [result], (row) => `${text(row, 'half_rate')} per second`, {
+  chartOf('Latency of a match, at half the peak', 'ms', [result], (row) => `${text(row, 'half_rate')} per second`, {
     p50: 'half_p50_ms',
     p99: 'half_p99_ms',
   }),
