@@ -1,6 +1,6 @@
 /**
- * `npm run bench` alone: every measurement, small, one after the other, and a page with charts. The figures are rough and go to
- * .data/bench; those in bench/results come from whole runs.
+ * `npm run bench` alone: runs every measurement at a small size, one after the other, and writes a page with charts.
+ * The figures are rough and go to .data/bench; those in bench/results come from full runs.
  */
 import { spawn } from 'node:child_process';
 import { createWriteStream, mkdirSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { writeReport } from './report-page.ts';
 
 export const quickFolder = join(packageRoot(), '.data', 'bench');
 
-/** Sizes with which all of them take some minutes. */
+/** Options with which all measurements together take some minutes. */
 const quick: Readonly<Record<string, readonly string[]>> = {
   redirect: ['--links', '1,1000', '--seconds', '1', '--rounds', '1'],
   visitors: ['--visits', '100', '--rounds', '1', '--warm', '2000'],
@@ -51,7 +51,7 @@ export async function benchAll(args: readonly string[]): Promise<void> {
 const seconds = (sinceMs: number) => `${((Date.now() - sinceMs) / 1000).toFixed(0)} s`;
 const logOf = (name: string) => join(quickFolder, `${name}.log`);
 
-/** In a process of its own, so that one measurement leaves nothing behind for the next. */
+/** Runs a measurement in a process of its own, so that it leaves nothing behind for the next. */
 function runOne(name: string, options: readonly string[]): Promise<boolean> {
   const log = createWriteStream(logOf(name));
   const words = [...process.execArgv, join(packageRoot(), 'bench', 'main.ts'), name, ...options, '--into', quickFolder];

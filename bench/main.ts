@@ -1,6 +1,7 @@
 /**
- * `npm run bench`: every measurement, small, and a page with charts. `npm run bench -- <what> [options]`: one of them, which prints
- * a table; those with servers write bench/results/<what>.json. `npm run bench -- --against URL`: load on a deployed system.
+ * `npm run bench`: every measurement at a small size, and a page with charts. `npm run bench -- <what> [options]`: one
+ * measurement, which prints a table; those with servers write bench/results/<what>.json. `npm run bench -- --against
+ * URL`: load on a deployed system.
  */
 import { benchAll, quickFolder } from './all.ts';
 import { writeResultsInto } from './load/result-file.ts';
@@ -31,10 +32,10 @@ const benches: Readonly<Record<string, readonly [options: string, load: () => Pr
   ],
   lists: ['[--links 100000] [--requests 300]', async () => (await import('./load/lists.ts')).benchLists],
   scaling: [
-    '[--rate 10000,100000,1000000]   calculated, runs nothing',
+    '[--rate 10000,100000,1000000]   a calculation that runs nothing',
     async () => (await import('./scaling-page.ts')).printScaling,
   ],
-  page: ['the page with charts again, from the results that exist', async () => printPage],
+  page: ['  writes the page with charts again, from the existing results', async () => printPage],
 };
 
 function printPage(): void {
@@ -42,13 +43,13 @@ function printPage(): void {
 }
 
 function printUsage(): void {
-  console.log('npm run bench            every measurement, small, with a page of charts');
+  console.log('npm run bench            every measurement at a small size, and a page with charts');
   for (const [name, [options]] of Object.entries(benches)) console.log(`npm run bench -- ${name} ${options}`);
   console.log('npm run bench -- --against URL [--seconds 10] [--connections 64] [--rate N]');
 }
 
 const [what = 'all', ...args] = process.argv.slice(2);
-// For the processes of benchAll, whose small runs must not replace the results of whole ones.
+// Used by the processes of benchAll: their small runs must not replace the results of full runs.
 const into = args.indexOf('--into');
 if (into !== -1) writeResultsInto(args.splice(into, 2)[1] ?? quickFolder);
 const bench = Object.hasOwn(benches, what) ? benches[what] : undefined;

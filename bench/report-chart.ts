@@ -1,11 +1,11 @@
-/** Bar charts as SVG in the page: nothing is loaded, and nothing runs. */
+/** Draws bar charts as SVG inside the page, without loading anything and without scripts. */
 export interface Chart {
   readonly title: string;
   readonly unit: string;
   readonly series: readonly string[];
   /** A value for each of the series; null leaves the bar out. */
   readonly rows: readonly { readonly label: string; readonly values: readonly (number | null)[] }[];
-  /** Bars of one row behind each other instead of below each other. */
+  /** Puts the bars of a row one after the other instead of one below the other. */
   readonly isStacked?: boolean;
 }
 

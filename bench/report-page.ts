@@ -16,7 +16,7 @@ figure { margin: 1rem 0 1.6rem; } figcaption { margin-bottom: 0.4rem; } svg { wi
 text { fill: var(--text); dominant-baseline: central; } .label { text-anchor: end; } .figure, .key { fill: var(--soft); }
 ${[0, 1, 2, 3, 4, 5, 6].map((at) => `.c${at} { fill: var(--c${at}); }`).join(' ')}`;
 
-/** The newest result of a measurement: of a quick run, or the one that is kept in the repository. */
+/** The newest result of a measurement: that of a quick run, or the one in the repository. */
 function newest(name: string, quickFolder: string): { readonly result: Result; readonly isQuick: boolean } | null {
   const files = [join(quickFolder, `${name}.json`), join(packageRoot(), 'bench', 'results', `${name}.json`)];
   const found = files.flatMap((file, at) =>

@@ -1,4 +1,4 @@
-/** The charts of each measurement, from the JSON that it writes. */
+/** Makes the charts of each measurement from the JSON that it writes. */
 import type { Chart } from './report-chart.ts';
 
 type Row = Readonly<Record<string, unknown>>;
@@ -26,13 +26,13 @@ const perSecond = (row: Row) => `${Number(row['rate']).toLocaleString('en-US')} 
 const redirect = (result: Result): Chart[] => [
   chartOf('CPU of one redirect', 'µs', rowsOf(result['figures']), (row) => text(row, 'case'), {
     redirector: 'redirector_us',
-    'the least that records': 'prototype_us',
+    'a minimal recorder': 'prototype_us',
     'a bare 302': 'bare_us',
   }),
   chartOf('Latency', 'ms', rowsOf(result['latencies']), perSecond, { p50: 'p50_ms', p99: 'p99_ms' }),
 ];
 
-/** A row for each way to arrive, a bar for each server. */
+/** A row for each kind of arrival, a bar for each server. */
 function visitors(result: Result): Chart[] {
   const figures = rowsOf(result['figures']);
   const series = [...new Set(figures.map((row) => text(row, 'server')))];
@@ -65,12 +65,12 @@ const events = (result: Result): Chart[] => [
     'µs',
     rowsOf(result['cases']),
     (row) => (row['events_per_batch'] === 1 ? 'one per request' : `batches of ${text(row, 'events_per_batch')}`),
-    { gateway: 'gateway_us', 'reading and checking alone': 'bare_us' },
+    { gateway: 'gateway_us', 'parsing and validating alone': 'bare_us' },
   ),
 ];
 
 const match = (result: Result): Chart[] => [
-  chartOf('Latency of a match, at half of the most', 'ms', [result], (row) => `${text(row, 'half_rate')} per second`, {
+  chartOf('Latency of a match, at half the peak', 'ms', [result], (row) => `${text(row, 'half_rate')} per second`, {
     p50: 'half_p50_ms',
     p99: 'half_p99_ms',
   }),
@@ -114,7 +114,7 @@ const against = (result: Result): Chart[] => [
 export const measurements: Readonly<Record<string, readonly [title: string, charts: (result: Result) => Chart[]]>> = {
   redirect: ['A redirect', redirect],
   visitors: ['Visitors by how they arrive', visitors],
-  path: ['The way of a click', path],
+  path: ['The path of a click', path],
   events: ['Events at the SDK edge', events],
   match: ['Matching', match],
   analytics: ['Analytics', analytics],

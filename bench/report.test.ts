@@ -1,3 +1,4 @@
+/** Tests the page with charts, and the load on a deployed system. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +23,7 @@ test('the page has a chart of every result in the repository, and loads nothing'
   expect(page).not.toMatch(/<script|<link|<img|src=|@import|url\(|NaN|undefined/);
 });
 
-test('a newer quick run is shown instead, and said to be one', () => {
+test('a newer quick run is shown instead, and is marked as a quick run', () => {
   const lists = { time: '2999-01-01T00:00:00Z', links: 7, lines: [{ list: 'a <b> & "c"', p50_ms: 2, p99_ms: 4 }] };
   writeFileSync(join(folder, 'lists.json'), JSON.stringify(lists));
   const page = reportPage(folder);
@@ -31,7 +32,7 @@ test('a newer quick run is shown instead, and said to be one', () => {
   expect(page).toContain('a &lt;b&gt; &amp; &quot;c&quot;');
 });
 
-test('a bar is as long as its value, and a stacked row as long as their sum', () => {
+test('the length of a bar is proportional to its value, and that of a stacked row to the sum', () => {
   const widths = (svg: string) =>
     [...svg.matchAll(/<rect [^>]*width="(\d+(?:\.\d+)?)"[^>]*height="13"/g)].map(([, text]) => Number(text));
   const rows = [
@@ -47,11 +48,11 @@ test('a bar is as long as its value, and a stacked row as long as their sum', ()
 });
 
 test('load on a deployed system counts its answers by kind', { tags: ['slow'] }, async () => {
-  let asked = 0;
+  let requests = 0;
   let userAgent: string | undefined;
   const server = createServer((request, response) => {
     userAgent = request.headers['user-agent'];
-    response.writeHead(asked++ % 2 === 0 ? 302 : 503, { location: 'https://example.com/' }).end();
+    response.writeHead(requests++ % 2 === 0 ? 302 : 503, { location: 'https://example.com/' }).end();
   });
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const { port } = server.address() as AddressInfo;

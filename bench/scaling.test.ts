@@ -1,9 +1,10 @@
+/** Tests the calculation of scaling limits, and that docs/scaling.md matches it. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { limits, type Measured, planFor, readMeasured } from './scaling.ts';
 import { scalingPage } from './scaling-page.ts';
 
-/** Round figures, so that what follows can be checked by hand. */
+/** Round figures, so that the expected values can be checked by hand. */
 const round: Measured = {
   ...{
     redirector: 10,

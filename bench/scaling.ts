@@ -1,4 +1,6 @@
-/** What a rate of clicks needs, calculated from bench/results. `npm run bench -- scaling --rate 250000` prints one rate. */
+/**
+ * Calculates what a rate of clicks needs from bench/results. `npm run bench -- scaling --rate 250000` prints one rate.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
@@ -8,9 +10,12 @@ import { settings } from '#common/process/settings.ts';
 /** Microseconds of CPU per click, and bytes, as measured. */
 export interface Measured {
   readonly redirector: number;
-  /** What a visitor's new connection with TLS adds, if the redirector terminates TLS: measured with the bare server, which does nothing else. */
+  /**
+   * The additional cost of a new TLS connection if the redirector terminates TLS. Measured with the bare server, which
+   * does nothing else.
+   */
   readonly connection: number;
-  /** nginx in front of redirectors, which does that instead, and passes the visit on. */
+  /** nginx in front of redirectors, which terminates TLS instead and passes the visit on. */
   readonly proxy: number;
   readonly publisher: number;
   readonly nats: number;
@@ -54,7 +59,10 @@ export function readMeasured(): Measured {
   return measured;
 }
 
-/** Empty unless the machine was busy with more than the bench while visitors were measured: figures are too high then. */
+/**
+ * A warning if the machine was busy with other work while visitors were measured, since figures are then too high;
+ * otherwise empty.
+ */
 export function visitorsCaveat(): string {
   const text = readFileSync(join(packageRoot(), 'bench', 'results', 'visitors.json'), 'utf8');
   const { time, machine } = JSON.parse(text) as { time: string; machine: { cores: number; load_at_end: string } };
@@ -63,23 +71,23 @@ export function visitorsCaveat(): string {
   return `New connections were measured on ${time.slice(0, 10)} under a load of ${load.toFixed(0)} on ${machine.cores} cores, so those two figures are too high, and so are the rows that follow from them: 150 to 220 µs were seen for one on a quiet machine.`;
 }
 
-/** How a visitor arrives who has not been there before, with today's browsers and certificates. */
+/** The arrival of a new visitor with current browsers and certificates. */
 const newVisitor = 'TLS 1.3, ECDSA P-256, whole';
 
-/** What bench/results does not have. The page names the source of each. */
+/** Assumptions for what bench/results does not have. The page names the source of each. */
 export const assumed = {
-  /** Share of a core that processes with visitors may use at the peak, and that others may. */
+  /** The share of a core that may be used at the peak: by processes that serve visitors, and by all others. */
   edgeLoad: 0.5,
   otherLoad: 0.7,
   coresOfMachine: 8,
-  /** Of one click in the journal and the log. */
+  /** Bytes of one click in the journal and the log. */
   recordBytes: 600,
   natsReplicas: 3,
   /** Clicks of phones of apps with the platform, kept by address for `probabilistic_window_hours`. */
   comparableShare: 0.6,
   byAddressBytes: 178,
   byAddressHours: 6,
-  /** Every click by its id, for some minutes. */
+  /** Every click, kept by its id for some minutes. */
   byIdBytes: 129,
   byIdMinutes: 15,
   redisBytes: 16 * 2 ** 30,
@@ -91,16 +99,16 @@ const HOUR_SECONDS = HOUR_MS / SECOND_MS;
 const cores = (rate: number, microseconds: number, load: number) => (rate * microseconds) / 1e6 / load;
 const machinesFor = (count: number) => Math.max(1, Math.ceil(count / assumed.coresOfMachine));
 
-/** Seconds of clicks that Redis has at once, weighed by their bytes. */
+/** Bytes in Redis per click a second: the seconds of clicks that it holds, weighted by their bytes. */
 const redisBytesPerRate =
   assumed.comparableShare * assumed.byAddressBytes * assumed.byAddressHours * HOUR_SECONDS +
   assumed.byIdBytes * assumed.byIdMinutes * (MINUTE_MS / SECOND_MS);
 
 export interface Plan {
   readonly rate: number;
-  /** That terminate TLS: every click is a new visitor. */
+  /** Redirectors that terminate TLS, if every click is a new visitor. */
   readonly redirectors: number;
-  /** Behind proxies, which keep their connections, and the cores of those. */
+  /** Redirectors behind proxies, whose connections to them are persistent; and the cores of the proxies. */
   readonly proxiedRedirectors: number;
   readonly proxyCores: number;
   /** Machines with redirectors and a publisher; at least two, so that one may fail. */

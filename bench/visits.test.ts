@@ -1,3 +1,4 @@
+/** Tests the client that makes visits, and the measurement of CPU. */
 import { createServer as createPlainServer, type RequestListener } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -36,7 +37,7 @@ async function visit(port: number, more: Partial<Visits>): Promise<Visited | { f
   return JSON.parse((await line)[0]) as Visited;
 }
 
-test('each visit is a connection of its own, unless connections are kept', { timeout: 60_000 }, async () => {
+test('each visit uses its own connection, unless connections are kept', { timeout: 60_000 }, async () => {
   const port = await listen(plain);
   expect(await visit(port, {})).toMatchObject({ answered: 20 });
   expect(connections).toBe(20);
@@ -44,7 +45,7 @@ test('each visit is a connection of its own, unless connections are kept', { tim
   expect(connections).toBe(24);
 });
 
-test('a session is resumed by every visit that shall, and by no other', { timeout: 60_000 }, async () => {
+test('every visit that should resume a session does, and no other', { timeout: 60_000 }, async () => {
   const port = await listen(secured);
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     expect(await visit(port, { connection: 'tls', version })).toMatchObject({ resumed: 0 });
@@ -52,7 +53,7 @@ test('a session is resumed by every visit that shall, and by no other', { timeou
   }
 });
 
-test('an answer that is no redirect fails the round', { timeout: 60_000 }, async () => {
+test('an answer that is not a redirect fails the round', { timeout: 60_000 }, async () => {
   status = 500;
   const { port } = plain.address() as AddressInfo;
   expect(await visit(port, {})).toEqual({ failed: expect.stringContaining('500') });

@@ -1,31 +1,33 @@
 /**
- * The table `active_installs`: how many installs were active at each age, and their revenue. Nothing is added to it on insert. The
- * records say what its rows must be, and `correction` adds the difference, so a second correction changes nothing, and any error is
- * gone after the next one.
+ * The table `active_installs`: how many installs were active at each age, and their revenue. No view adds to it on
+ * insert. Instead, `correction` computes from the records what its rows must be and adds the difference, so a second
+ * correction changes nothing, and any error is gone after the next one.
  *
- * A cell belongs to the UTC day on which its installs reach its age. It depends on events of that day and of the days next to
- * it, and on installs that are not later than that day. What the rollups said about these records is stored with the cells, in the
- * same insert: while they say the same, the cells of the day are right.
+ * A cell belongs to the UTC day on which its installs reach its age. It depends on events of that day and of the days
+ * next to it, and on installs up to that day. What the rollups reported about these records is stored with the cells,
+ * in the same insert: while the rollups report the same, the cells of the day are right.
  */
 import type { Params, Settings } from './client.ts';
 import { isInstall } from './rollups.ts';
 
 const dayMs = 86_400_000;
-/** As long as the API asks about. */
+/** The maximum age that the API queries. */
 const ageMax = 730;
 export const cohortMs = 15 * 60_000;
 
-/** Meanings of `age` that are no ages. Versions before the migration 0014 used -2. */
+/** Values of `age` with another meaning. Versions before the migration 0014 used -2. */
 export const ages = {
   /** The installs of the cohort. */
   installed: -1,
-  /** Of a day, not of a cohort: the number of its installs, which its cells and those of all later days were made of. */
+  /** For a day, not a cohort: the number of its installs from which its cells and those of all later days were made. */
   installsSeen: -3,
-  /** Of a day: the stamps of it and of the days next to it, by all their events. Its activity was made of these. */
+  /**
+   * For a day: the stamps of it and of the days next to it, over all their events. Its activity was made from these.
+   */
   activitySeen: -4,
-  /** The same by their events with revenue. Its revenue was made of these. */
+  /** The same over their events with revenue. Its revenue was made from these. */
   revenueSeen: -5,
-  /** Revenue at age 0, and so on: rows of their own, so that retention does not read them. */
+  /** Revenue at age 0; the next ages follow. They are separate rows, so that retention does not read them. */
   revenue: 1_000,
 } as const;
 
@@ -36,7 +38,7 @@ const keys = ['organization_id', 'is_whole', 'age', ...cellColumns, 'cohort', 'd
 const ofOrganization = 'organization_id = {organization_id:String}';
 const ofDays = 'day >= toDate({from:UInt16}) AND day <= toDate({to:UInt16})';
 
-/** The cells of installs at `installed` (epoch ms), with the figures of all links, and of each. */
+/** The cells of installs at `installed` (epoch ms): one for all links together, and one for each link. */
 const cellsOf = (age: string, figures: string, from: string, currency = "''") =>
   `SELECT organization_id, is_whole, ${age} AS age, app_id,
   if(is_whole, '', link_id) AS link_id, if(is_whole, '', campaign) AS campaign, if(is_whole, '', platform) AS platform,
@@ -47,7 +49,10 @@ GROUP BY organization_id, is_whole, age, app_id, link_id, campaign, platform, co
 const device = 'sipHash128(app_id, install_id)';
 const at = 'toUnixTimestamp64Milli(time)';
 
-/** Events with their installs, and the age of each. The events are the smaller side, which is kept in memory. */
+/**
+ * Events with their installs, and the age of each event. The events are the smaller side of the join, which is kept in
+ * memory.
+ */
 const eventsOfInstalls = (
   condition: string,
   more = '',
@@ -70,7 +75,7 @@ const activeInstalls = `SELECT organization_id, toInt16(full_age) AS age, any(ap
 FROM (${eventsOfInstalls('sign = 1')})
 GROUP BY organization_id, device, installed, full_age`;
 
-/** Every row counts with its sign: a late attribution takes an amount back before it adds it again. */
+/** Every row counts with its sign: a late attribution subtracts an amount before it adds it again. */
 const paidEvents = `SELECT organization_id, toInt16(full_age + ${ages.revenue}) AS age, app_id, link_id, campaign, platform, country, installed,
   on_day AS day, revenue_currency, amount
 FROM (${eventsOfInstalls(
@@ -82,7 +87,7 @@ const installsOfDays = `SELECT organization_id, app_id, link_id, campaign, platf
 FROM installs WHERE ${ofOrganization} AND toDate(time) >= toDate({from:UInt16}) AND toDate(time) <= toDate({to:UInt16}) AND ${isInstall}`;
 
 const noRevenue = 'toDecimal128(0, 9) AS revenue';
-/** For each kind of cell: what its rows must be, which ages it has, and where it stores what the rollups said. */
+/** For each kind of cell: what its rows must be, which ages it has, and where it stores what the rollups reported. */
 const kinds = {
   activity: {
     truth: cellsOf('age', `count() AS installs, ${noRevenue}`, activeInstalls),
@@ -101,7 +106,7 @@ const kinds = {
   },
 } as const;
 
-/** What the rollups said before the cells were made, for days from `from` to `to`. */
+/** What the rollups reported before the cells were made, for the days from `from` to `to`. */
 const seen = (age: number) =>
   `SELECT {organization_id:String} AS organization_id, true AS is_whole, toInt16(${age}) AS age, '' AS app_id, '' AS link_id, '' AS campaign,
   '' AS platform, '' AS country, toDateTime(0, 'UTC') AS cohort, toDate({from:UInt16} + one.2 - 1) AS day, '' AS currency, one.1 AS installs, ${noRevenue}
@@ -113,11 +118,14 @@ export interface Correction {
   /** Days since 1970, inclusive, of one month. */
   readonly from: number;
   readonly to: number;
-  /** For each of the days: what the rollups said before. */
+  /** For each of the days, what the rollups reported before. */
   readonly seen: readonly number[];
 }
 
-/** One block, so that the cells and what they were made of are stored together. Equal corrections may be necessary twice. */
+/**
+ * The insert is one block, so that the cells and what they were made from are stored together. Equal corrections may be
+ * necessary twice, so inserts are not deduplicated.
+ */
 const settings: Settings = {
   async_insert: 0,
   insert_deduplicate: 0,
@@ -129,7 +137,7 @@ const settings: Settings = {
   max_memory_usage: 3_000_000_000,
 };
 
-/** The statement that adds what the table lacks, and takes away what is too much. */
+/** The statement that adds what the table lacks and subtracts what it has too much. */
 export function correction({ what, ...params }: Correction): { sql: string; params: Params; settings: Settings } {
   const { truth, own, seen: seenAge } = kinds[what];
   const side = (sign: string, from: string) =>
@@ -145,7 +153,7 @@ UNION ALL ${side('-', `active_installs WHERE ${ofOrganization} AND ${ofDays} AND
   };
 }
 
-/** Makes the days of events count as changed: what their cells were made of is no longer what is stored. */
+/** Marks the days of events as changed: what their cells were made from no longer equals what is stored. */
 export function recountDays(
   organizationId: string,
   days: readonly number[],
@@ -161,9 +169,10 @@ SELECT {organization_id:String}, true, arrayJoin([${ages.activitySeen}, ${ages.r
 
 const seenOf = (age: number) => `sumIf(installs, age = ${age})`;
 /**
- * Records of each organization with many events, by UTC day, and what the cells were made of. Rows: DayCounts. A stamp changes with
- * every batch that has events of the day. Their number alone does not: a late attribution gives an event another install and leaves
- * the number as it was. It is less than 2^33, so that a sum of three is exact in JavaScript.
+ * Counts the records of each organization with many events by UTC day, and what the cells were made from. Rows:
+ * DayCounts. A stamp changes with every batch that has events of the day. The number of events alone does not: a late
+ * attribution gives an event another install and leaves the number as it was. A stamp is less than 2^33, so that a sum
+ * of three is exact in JavaScript.
  */
 export const countsByDay = `SELECT organization_id, toUInt16(day) AS day, sum(events) AS events, sum(paid) AS paid, sum(installs) AS installs,
   sum(events_stamp) AS events_stamp, sum(paid_stamp) AS paid_stamp,
@@ -185,7 +194,7 @@ GROUP BY organization_id, day ORDER BY organization_id, day`;
 
 export interface DayCounts {
   readonly organization_id: string;
-  /** Since 1970. */
+  /** Days since 1970. */
   readonly day: number;
   readonly events: number;
   /** Events with revenue. */

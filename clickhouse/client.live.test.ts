@@ -1,3 +1,4 @@
+/** Tests which ClickHouse servers a reader and a writer use if one refuses connections. */
 import { expect, test } from 'vitest';
 import { clickhouseForTest } from '#testing/servers.ts';
 import { ClickHouse, ClickHouseFailure } from './client.ts';
@@ -19,7 +20,7 @@ test('a reader fails over to the next server if one refuses connections, and a w
   await expect(writer.query('SELECT 1')).rejects.toThrow(ClickHouseFailure);
   expect(await writer.isReachable()).toBe(false);
   await expect(alone.query('SELECT 1')).rejects.toThrow(ClickHouseFailure);
-  // A server that answers with an error is not left for another one.
+  // If a server answers with an error, the client does not switch to another one.
   await expect(reader.query('SELECT nothing')).rejects.toMatchObject({ kind: 'refused' });
   await Promise.all([reader, writer, alone].map((client) => client.close()));
   await store.stop();

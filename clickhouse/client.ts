@@ -9,9 +9,9 @@ export type Settings = Readonly<Record<string, string | number>>;
 export type Params = Readonly<Record<string, unknown>>;
 
 /**
- * Why ClickHouse did not execute a request. `refused`: it answered with an error that a repeat would get too.
- * `unavailable`: it was not reached, did not answer, or cannot execute it just now; whether an insert took place is
- * then unknown.
+ * Why ClickHouse did not execute a request. `refused`: it answered with an error that a retry would get too.
+ * `unavailable`: it was not reached, did not answer, or cannot execute the request just now; whether an insert took
+ * place is then unknown.
  */
 export class ClickHouseFailure extends Error {
   readonly kind: 'unavailable' | 'refused';
@@ -33,16 +33,16 @@ export interface ReadLimits {
 
 export interface ClickHouseOptions {
   /**
-   * http(s)://user:password@host:port/database. Of several comma-separated replicas, a client with `reads` fails over
-   * to the next if one refuses connections; any other client only uses the first, which alone knows what is being
-   * inserted.
+   * http(s)://user:password@host:port/database. With several comma-separated replicas, a client with `reads` fails over
+   * to the next if one refuses connections. Any other client uses only the first, since only that server lists the
+   * inserts that are running on it.
    */
   readonly url: string;
-  /** If given, the client is read-only and has these limits: for queries that callers shape. */
+  /** If given, the client is read-only and has these limits: for queries that are shaped by callers. */
   readonly reads?: ReadLimits;
   readonly requestTimeoutMs?: number;
   readonly connectionsMax?: number;
-  /** Follows each query; absent: none is followed. */
+  /** Wraps each query, for tracing. */
   readonly around?: Around | undefined;
 }
 
@@ -68,7 +68,7 @@ const passing = new Set([159, 201, 202, 209, 210, 225, 236, 241, 242, 243, 252, 
 
 /**
  * One insert is one block, so that its token covers all of it. Parallel parsing would split it arbitrarily, and an
- * asynchronous insert would be answered before it is on disk. This setting passes tokens on to the rollups.
+ * asynchronous insert would be answered before it is on disk. The deduplication settings pass tokens on to the rollups.
  */
 const insertSettings: Settings = {
   async_insert: 0,
@@ -100,7 +100,7 @@ function failureOf(error: unknown): ClickHouseFailure {
   return new ClickHouseFailure('unavailable', 0, message, error);
 }
 
-/** Nothing was sent. */
+/** Whether the connection was refused, so that nothing was sent. */
 function isRefusedConnection(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : '';
   return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EHOSTUNREACH' || code === 'ENETUNREACH';
@@ -130,7 +130,7 @@ export class ClickHouse {
     this.#libraries = used.map((url) => this.#open({ url }));
   }
 
-  /** A client of the library; it connects on demand. */
+  /** Creates a client of the library, which connects on demand. */
   #open({ url, ...changes }: { readonly url: string; readonly database?: string }): Library {
     const { reads, requestTimeoutMs = 30_000, connectionsMax = 10 } = this.#options;
     const address = new URL(url);
@@ -260,7 +260,7 @@ export class ClickHouse {
     }
   }
 
-  /** Whether the server answers within the request timeout. */
+  /** Whether at least one server answers within the request timeout. */
   async isReachable(): Promise<boolean> {
     const answers = await Promise.all(this.#libraries.map((library) => library.ping()));
     return answers.some(({ success }) => success);
@@ -276,7 +276,7 @@ export class ClickHouse {
     return library;
   }
 
-  /** On the server that answered last, or on the next one that accepts the connection. */
+  /** Runs a request on the server that answered last, or on the next one that accepts the connection. */
   async #onOne<T>(ask: (library: Library) => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       const at = this.#at;
@@ -284,7 +284,7 @@ export class ClickHouse {
         return await ask(this.#library);
       } catch (error) {
         if (tried >= this.#libraries.length || !isRefusedConnection(error)) throw error;
-        // Unless another query has already switched to it.
+        // Another query may already have switched.
         if (this.#at === at) this.#at = (at + 1) % this.#libraries.length;
       }
     }

@@ -1,3 +1,4 @@
+/** Tests how migration files are read and split into statements. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,11 +12,11 @@ test('statements are split at the ends of lines, with placeholders filled in and
   expect(statementsOf(sql, new Map([['a', 'b']]))).toEqual(["SELECT ';' AS b", 'SELECT 2', 'SELECT 3']);
 });
 
-test('an unknown placeholder is an error and not an empty text', () => {
+test('an unknown placeholder is an error, not an empty text', () => {
   expect(() => statementsOf(`SELECT ${placeholder('nothing')}`, new Map())).toThrow(MigrationError);
 });
 
-test('a gap in the numbers is an error', () => {
+test('a gap in the numbers of migrations is an error', () => {
   const folder = mkdtempSync(join(tmpdir(), 'signpost-gap-'));
   writeFileSync(join(folder, '0001-a.sql'), 'SELECT 1');
   writeFileSync(join(folder, '0003-b.sql'), 'SELECT 1');

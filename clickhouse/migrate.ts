@@ -27,7 +27,7 @@ export interface Migration {
   readonly sha256: string;
 }
 
-/** The schema can't be migrated by this version of Signpost; a person has to look. */
+/** This version of Signpost cannot migrate the schema; an operator has to act. */
 export class MigrationError extends Error {
   constructor(message: string) {
     super(message);
@@ -48,8 +48,8 @@ export function readMigrations(folder: string = join(packageRoot(), 'clickhouse'
 }
 
 /**
- * A row's expiry is a DateTime, which overflows in 2106: beyond that it would lie in the past, and the row would be
- * dropped.
+ * The expiry of a row is a DateTime, which overflows in 2106: a later expiry would wrap into the past, and the row
+ * would be dropped.
  */
 const retentionDaysMax = 20_000;
 
@@ -86,10 +86,7 @@ export function statementsOf(sql: string, values: ReadonlyMap<string, string>): 
     .filter((statement) => statement !== '');
 }
 
-/**
- * Tables were created with the retention setting of that day; this applies the current one. Old parts follow at a
- * merge.
- */
+/** Applies the current retention setting, since tables were created with an older one. Old parts follow at a merge. */
 async function keepRetention(client: ClickHouse, onCluster: string, retentionDays: number): Promise<void> {
   const tables = await client.query<{ name: string; engine_full: string }>(
     "SELECT name, engine_full FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%ttl_only_drop_parts%'",

@@ -1,3 +1,4 @@
+/** Tests the key columns of clicks and events, across the migration that adds them and an erasure. */
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -32,7 +33,7 @@ function keysOf(client: ClickHouse) {
   );
 }
 
-test('clicks and events have the keys of their ids, also those stored before the migration, and lose them with an erasure', async () => {
+test('clicks and events have the keys of their ids, even if stored before the migration, and an erasure removes the keys', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'signpost-keys-'));
   const database = await clickhouseForTest({ isMigrated: false });
   const client = new ClickHouse({ url: database.url });

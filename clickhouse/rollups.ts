@@ -1,18 +1,18 @@
 /**
- * The rollups, and how each is derived from its raw table. Repairs and audits take the list from here; the views of the
- * migrations say the same, and a test checks that both agree.
+ * The rollups, and how each is derived from its raw table. Repairs and audits use this list; the views in the
+ * migrations define the same, and a test checks that both agree.
  *
  * - `<kind>_by_link`: one row per link, campaign and UTC day.
- * - `<kind>_by_dimension`: an app's totals by quarter of an hour (dimension `quarter`, so that the days of every time
- *   zone add up), by UTC day (`day`), and by day and value of `platform`, `country` and `campaign`.
+ * - `<kind>_by_dimension`: the totals of an app by quarter of an hour (dimension `quarter`, so that the days of every
+ *   time zone add up), by UTC day (`day`), and by day and value of `platform`, `country` and `campaign`.
  *
- * `rows` counts raw rows, those of events by their `sign`. Per partition its sum is `rowsPerRecord` times the count of
+ * `rows` counts raw rows, those of events by their `sign`. Per partition, its sum is `rowsPerRecord` times the count of
  * the raw partition. A cell belongs to one partition of the log, and `batch_no` is the number of the newest batch in
  * it.
  */
 import type { RecordKind } from '#common/log/record.ts';
 
-/** Rows of `installs` that are installs; the others are openings of an installed app by a link. */
+/** The condition for rows of `installs` that are installs; the others are openings of an installed app by a link. */
 export const isInstall = "trigger NOT IN ('reengagement', 'deep_link')";
 
 export type Kind = 'clicks' | 'installs' | 'events';
@@ -41,7 +41,7 @@ export interface Rollup {
   readonly select: (where: string) => string;
 }
 
-/** Columns of a rollup by which figures can be filtered, each with the dimension's name. */
+/** Columns of a rollup by which figures can be filtered, named as its dimensions. */
 export const dayDimensions = ['platform', 'country', 'campaign'] as const;
 
 const measures: Record<Kind, { readonly key: string; readonly sums: string }> = {

@@ -4,7 +4,7 @@
  */
 
 const firstBytes = 65_536;
-/** Up to this length a loop over the characters is faster than a call into the native encoder. */
+/** Up to this length, a loop over the characters is faster than a call into the native encoder. */
 const shortChars = 48;
 /** A length in three bytes is enough for 2 MiB; ClickHouse accepts a varint longer than necessary. */
 const lengthBytes = 3;

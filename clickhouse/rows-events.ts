@@ -28,7 +28,7 @@ export interface EventRow extends RowOrigin, CampaignTexts {
   revenue_currency: string;
   is_conversion: boolean;
   properties: string;
-  /** The keys under which it waits for its install; empty unless it found none. */
+  /** The keys under which the event waits for its install; empty unless no install was found. */
   waiting_keys: readonly string[];
 }
 

@@ -1,7 +1,7 @@
 /** The one mapping from records to columns: rows of the raw tables as RowBinary, in the order of the column lists. */
 import type { RowWriter } from './row-binary.ts';
 
-/** A batch; within each partition of the log, numbers only grow. */
+/** Identifies a batch. Within each partition of the log, numbers only grow. */
 export interface BatchName {
   /** The partition of the log. */
   readonly partition: number;

@@ -1,6 +1,6 @@
 /**
- * What a publisher remembers of a lane's uncommitted frames: not each of them, but a sample of when they were written
- * and acknowledged, dense while they are few and coarser when they are many.
+ * When the uncommitted frames of a lane were written and acknowledged. The publisher keeps samples instead of every
+ * frame: dense while there are few frames, coarser when there are many.
  */
 import type { FrameSet } from '#common/log/marks.ts';
 
@@ -55,7 +55,7 @@ export class AckSamples {
     return oldest !== undefined && oldest.acknowledgedAt !== 0 && oldest.acknowledgedAt < before;
   }
 
-  /** All of them are sent again, so none counts as acknowledged. */
+  /** All frames are sent again, so none counts as acknowledged. */
   publishAgain(): void {
     for (const sample of this.#samples) sample.acknowledgedAt = 0;
   }

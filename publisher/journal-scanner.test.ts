@@ -1,3 +1,4 @@
+/** Tests which producers of a slot a publisher considers alive. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +23,7 @@ function earlierProducer(slot: string, ms: number): string {
   return name;
 }
 
-test('in a slot that is held, the producer that writes is the live one, even if the clock went back before its start', async () => {
+test('in a held slot, the producer that writes is the live one, even if the clock was set back before it started', async () => {
   const earlier = earlierProducer('edge-0', Date.now() + HOUR_MS);
   mkdirSync(join(root, 'edge-0', 'lost+found'));
   const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });

@@ -1,4 +1,4 @@
-/** The journals of a machine as a publisher finds them: those of live processes and of dead ones. */
+/** Finds the journals of a machine for its publisher: those of live processes and of dead ones. */
 import { join } from 'node:path';
 import { foldersIn, producersOf } from '#common/journal/producer-names.ts';
 import type { System } from '#common/journal/system.ts';
@@ -8,7 +8,7 @@ export class Producer {
   readonly reader: ProducerReader;
   /** Added to message ids once the sink has skipped a frame. */
   attempt = 0;
-  /** Why its journal can't be read further, if so. */
+  /** Why its journal cannot be read further; empty if it can. */
   damage = '';
 
   constructor(reader: ProducerReader) {
@@ -19,7 +19,7 @@ export class Producer {
 /** A holder whose lock was deleted restores it within seconds, so a slot without one for this long has no holder. */
 const lockMissingMs = 60_000;
 
-/** Since when slots are without a lock, by their folder. */
+/** By folder of a slot, since when its lock is missing. */
 export type MissingLocks = Map<string, number>;
 
 /** Finds new producers and segments, and determines which producers are dead. */

@@ -1,13 +1,13 @@
 /**
- * The installation whose log gets the journals in a folder, stored next to them. Segments are deleted once that
- * installation's ingest has them, so a wrong NATS_URL must never send them to another one's log.
+ * Stores, next to the journals in a folder, which installation they belong to. Segments are deleted once the ingest of
+ * that installation has them, so a wrong NATS_URL must never send them to the log of another one.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const fileIn = (root: string) => join(root, 'installation');
 
-/** Its id; empty before the first log was seen. */
+/** The id of the installation; empty before the first log was seen. */
 export function keptInstallation(root: string): string {
   return existsSync(fileIn(root)) ? readFileSync(fileIn(root), 'utf8').trim() : '';
 }

@@ -1,3 +1,4 @@
+/** Tests when frames count as skipped by the sink or expired from the log, and are published again. */
 import { expect, test } from 'vitest';
 import { HOUR_MS } from '#common/durations.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
@@ -13,7 +14,7 @@ const header = {
   written_at: 0,
   payloadBytes: 0,
 };
-/** Of a partition that has an owner; the third has none. */
+/** An announcement for partition 0. Partition 3, which the frames belong to, has no owner. */
 const announcement = { installation_id: 'i', partition: 0, committed_to: 0, lanes: [] };
 
 test('frames that expired from the log are published again, even if their partition has no owner', () => {
@@ -24,7 +25,7 @@ test('frames that expired from the log are published again, even if their partit
   expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs)).toEqual([]);
   const passed = lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 1);
   expect(passed).toEqual([{ key, producerId: 'p', mark: 0 }]);
-  // Once; then they are in flight.
+  // Only once, since they are then in flight.
   expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 2)).toEqual([]);
 });
 
@@ -47,8 +48,8 @@ test('a frame whose successors are committed already is published again when the
   for (const frame_no of [1, 2, 3, 4]) lanes.saw({ ...header, frame_no }, key);
   const committed = { producer_id: 'p', kind: 'click' as const, partition: 3, mark: 0, ahead: [[2, 4]] as const };
   lanes.announced({ ...announcement, partition: 3, lanes: [committed] }, () => true);
-  // Only this one is sent, and the log treats it as a duplicate of a message that the sink had committed before
-  // Postgres was set back.
+  // Only this frame is sent, and the log treats it as a duplicate of a message that the sink had committed before
+  // Postgres was restored to an earlier state.
   lanes.saw(header, key);
   lanes.acknowledged(header, acknowledgedAt);
   const skipped = (ms: number) =>

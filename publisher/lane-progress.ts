@@ -1,15 +1,13 @@
-/**
- * How far the lanes of a machine's journals have progressed: what was published of each, and what the sink has
- * committed.
- */
+/** Tracks the lanes of the journals of a machine: which frames were published, and which the sink has committed. */
 import type { FrameHeader } from '#common/log/frame.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
 import { type Announcement, FrameSet, laneKey, laneKeyOf } from '#common/log/marks.ts';
 import { AckSamples } from './ack-samples.ts';
 
 /**
- * How far behind the sink's time an uncommitted frame counts as skipped, because clocks of machines differ. A clock
- * that is further ahead only delays the repetition: nothing is lost, and the marks drop duplicates.
+ * An uncommitted frame counts as skipped only this long after the sink has passed its time, because the clocks of
+ * machines differ. A clock that is further ahead only delays the repetition: nothing is lost, and the marks drop
+ * duplicates.
  */
 const skippedMs = 60_000;
 const nothing = new FrameSet();
@@ -51,16 +49,17 @@ export class LaneProgress {
     for (const marks of announcement.lanes) {
       if (!isKnown(marks.producer_id)) continue;
       const lane = this.#lane(laneKey(marks.producer_id, marks), marks.producer_id, marks.partition);
-      // Marks can go back with Postgres. What was committed once stays committed; newer commits are added.
+      // Marks go back if Postgres does. What was committed once stays committed; newer commits are added.
       lane.committed = lane.committed.union(new FrameSet(marks.mark, marks.ahead));
       lane.published.forget(marks.mark);
     }
   }
 
   /**
-   * Lanes with frames that the sink skipped or that expired from the log, including lanes of partitions without an owner; from now on
-   * they count as not acknowledged.
-   * @param now by this machine's clock: if that is behind the sink's, what the sink has committed seems to be later.
+   * Lanes with frames that the sink skipped or that expired from the log, including lanes of partitions without an
+   * owner. From now on, those frames count as not acknowledged.
+   * @param now by the clock of this machine: if that is behind the clock of the sink, the sink seems to have committed
+   * later frames.
    */
   skipped({ partition, committed_to }: Announcement, now: number): SkippedLane[] {
     const found: SkippedLane[] = [];

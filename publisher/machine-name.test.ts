@@ -1,3 +1,4 @@
+/** Tests which name and identity the journals of a machine get and keep. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

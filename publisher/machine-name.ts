@@ -1,6 +1,7 @@
 /**
- * The name under which a machine reports its progress. It belongs to the journals and not to the host: a container that is recreated
- * on the same volume has another host name, and the old name's progress would hold `as_of` back forever.
+ * The name under which a machine reports its progress. It belongs to the journals and not to the host: a container that
+ * is recreated on the same volume has another host name, and the progress of the old name would hold `as_of` back
+ * forever.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';

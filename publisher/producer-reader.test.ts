@@ -1,3 +1,6 @@
+/**
+ * Tests how a journal is read: torn tails, damage, gaps, rewritten frames, and reading again from an earlier position.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -130,7 +133,7 @@ test('a gap in the numbers of a lane is damage', () => {
   expect(readAll(readerOf(false))).toEqual({ numbers: [1, 2], end: 'damaged' });
 });
 
-test('a gap stays one when the reader goes back behind it, until the missing frame is there', () => {
+test('a gap is still detected when reading starts again after it, until the missing frame is found', () => {
   segment(1, frame(1), frame(1, 1));
   segment(2, frame(2, 1), frame(3), frame(3, 1));
   const reader = readerOf(false);
@@ -187,7 +190,7 @@ test('a segment that is being reread is not finished', () => {
   expect(reader.segments.map((one) => one.isFinished)).toEqual([false, false]);
 });
 
-test('a reader that went back to the first frame is not sent forward by a later position', () => {
+test('a reader that went back to the first frame is not moved forward by a rewind to a later position', () => {
   segment(1, frame(1), frame(2));
   segment(2, frame(3), frame(4));
   const reader = readerOf(false);
@@ -206,7 +209,7 @@ test('a reader that went back to the first frame is not sent forward by a later 
   expect(readAll(reader).numbers).toEqual([3, 4]);
 });
 
-test('frames that were written again behind a later one that survived are read in order, and nothing is finished before', () => {
+test('frames that were rewritten after a later frame are read in order, and no segment is finished before that', () => {
   segment(1, frame(1), frame(1, 1));
   segment(2, frame(4), frame(2, 1));
   segment(3, frame(2), frame(3), frame(4), frame(2, 1), frame(5));
@@ -227,18 +230,18 @@ test('frames that were written again behind a later one that survived are read i
   ]);
 });
 
-test('without its first segment, frames that were written again behind a later one are read as well', () => {
+test('frames that were rewritten after a later frame are also read if the first segment is gone', () => {
   segment(2, frame(4));
   segment(3, frame(2), frame(3), frame(4), frame(5));
   const reader = readerOf(false);
   expect(reader.next().state).toBe('frame');
-  // The later frame alone would say that older ones are gone.
+  // The later frame alone would suggest that older ones are gone.
   expect(reader.floors).toEqual([]);
   expect(readAll(reader)).toEqual({ numbers: [2, 3, 5], end: 'end' });
   expect(reader.floors).toMatchObject([{ floor: 2 }]);
 });
 
-test('what follows a gap is kept, whatever other lanes have behind it', () => {
+test('segments after a gap are kept, even if other lanes have no gap', () => {
   segment(1, frame(1), frame(1, 1));
   segment(2, frame(3));
   segment(3, frame(2, 1));

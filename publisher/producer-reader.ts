@@ -2,13 +2,13 @@
  * Reads the journal of one producer from its first segment on, while it is being written or after its process has died.
  *
  * An incomplete or damaged end of a segment means: not written yet (the last segment of a live producer), cut off by a
- * crash (the last segment of a dead one), or rewritten in the next segment after an error. A damaged frame with intact
- * ones after it, or a gap in a lane's frame numbers, means that the disk lost data: reading stops there permanently,
+ * crash (the last segment of a dead one), or rewritten in the next segment after an error. A damaged frame before
+ * intact ones, or a gap in the frame numbers of a lane, means that the disk lost data: reading stops there permanently,
  * the files are kept, and an operator has to examine them.
  *
- * After a failed sync the frames in question are written again, into a new segment. If the power is lost then, a later frame may
- * have survived in front of them: what follows a gap is left out until the missing frame is found, and it is damage only if that is
- * in no later segment.
+ * After a failed sync, the affected frames are rewritten into a new segment. If the power is then lost, a later frame
+ * may have survived in front of them. So frames after a gap are skipped until the missing frame is found; the gap is
+ * damage only if no later segment has that frame.
  */
 import { join } from 'node:path';
 import type { Disk } from '#common/journal/disk.ts';
@@ -30,7 +30,7 @@ export interface Position {
 
 export type ReadOutcome =
   | { readonly state: 'frame'; readonly frame: JournalFrame }
-  /** A frame behind a gap was left out. */
+  /** A frame after a gap was skipped. */
   | { readonly state: 'skipped' }
   /** Nothing more at the moment. */
   | { readonly state: 'end' }
@@ -71,11 +71,11 @@ export class ProducerReader {
   #to = 0;
   #isWhole = true;
   #lastFrame = new Map<string, number>();
-  /** Of each lane, the first that was read since the reader began or went back. */
+  /** By lane, the first frame that was read since the reader began or went back. */
   #firstFrame = new Map<string, number>();
-  /** Lanes of which a frame is missing, and the damage that it is if it is not found. */
+  /** Lanes with a missing frame, each with the damage to report if the frame is not found. */
   #gaps = new Map<string, string>();
-  /** Of each lane with a gap, the frame that is missing: also when reading begins behind it. */
+  /** By lane with a gap, the missing frame; also kept when reading starts again after the gap. */
   #missing = new Map<string, number>();
   #hasReachedEnd = false;
   #damage = '';
@@ -93,7 +93,7 @@ export class ProducerReader {
 
   set isAlive(isAlive: boolean) {
     this.#isAlive = isAlive;
-    // It was presumed dead, which happens to one that starts while its lock is checked: more data may arrive.
+    // A process that starts while its lock is checked may have been presumed dead: more data may arrive.
     const last = this.#segments.at(-1);
     if (isAlive && last !== undefined) last.isFinished = false;
   }
@@ -102,7 +102,7 @@ export class ProducerReader {
     return this.#segments;
   }
 
-  /** The oldest frame on disk of each lane that was read; none before everything was read once. */
+  /** The oldest frame on disk of each lane that was read; empty until everything was read once. */
   get floors(): LaneFloor[] {
     const floors = new Map<string, LaneFloor>();
     if (!this.#hasReachedEnd) return [];
@@ -240,7 +240,7 @@ export class ProducerReader {
     }
   }
 
-  /** Checks a frame's number. `undefined` for a known one that was written again after an error. */
+  /** Checks the number of a frame. @returns undefined for a known frame that was rewritten after an error. */
   #accept(segment: SegmentState, frame: JournalFrame): ReadOutcome | undefined {
     const key = laneKeyOf(frame.header);
     const { frame_no } = frame.header;
@@ -253,7 +253,7 @@ export class ProducerReader {
         this.#gaps.set(key, `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}`);
       return { state: 'skipped' };
     }
-    // One that is older than the first was written again behind it.
+    // A frame older than the first was rewritten after it.
     if (frame_no < expected && frame_no >= (this.#firstFrame.get(key) ?? 0)) return undefined;
     if (frame_no === expected) this.#lastFrame.set(key, frame_no);
     if (frame_no === missing) this.#missing.delete(key);
@@ -271,7 +271,7 @@ export class ProducerReader {
     return { state: 'frame', frame };
   }
 
-  /** Reads on. @returns how many bytes were read. */
+  /** Reads more of the file. @returns how many bytes were read. */
   #refill(segment: SegmentState): number {
     if (this.#file === -1) this.#file = this.#disk.openToRead(join(this.folder, segment.name));
     const kept = this.#to - this.#from;

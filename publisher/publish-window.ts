@@ -1,9 +1,10 @@
 /**
- * What a publisher has sent and the log has not acknowledged. A message has one or more consecutive frames of a lane:
- * the cost of a message in the log hardly depends on its size, and an edge writes a frame per turn of its event loop.
+ * Messages that a publisher has sent and the log has not acknowledged. A message has one or more consecutive frames of
+ * a lane: the cost of a message in the log hardly depends on its size, and an edge writes a frame per turn of its event
+ * loop.
  *
- * Written by hand, because what is unacknowledged is bounded in bytes as well as in messages, and when an acknowledgement is missing each
- * reader goes back to its oldest frame. The publish of the NATS client knows neither; it is a promise per message.
+ * The NATS client cannot do this: it returns a promise per message, while here unacknowledged data is bounded in bytes
+ * as well as in messages, and each reader goes back to its oldest frame when an acknowledgement is missing.
  */
 import { type FrameHeader, frameBytesMax } from '#common/log/frame.ts';
 import { TransientMap } from '#common/transient-map.ts';
@@ -14,7 +15,7 @@ import type { JournalFrame, Position, ProducerReader } from './producer-reader.t
  */
 export interface FrameRunMessage {
   readonly reader: ProducerReader;
-  /** Of its first frame. */
+  /** The position of its first frame. */
   readonly position: Position;
   readonly headers: readonly FrameHeader[];
   readonly bytes: Buffer;
@@ -51,7 +52,7 @@ export class MessageCollector {
     this.#bytes += frame.bytes.length;
   }
 
-  /** What was collected and not sent. */
+  /** Bytes that were collected and not sent. */
   get bytes(): number {
     return this.#bytes;
   }

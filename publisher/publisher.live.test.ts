@@ -1,3 +1,4 @@
+/** Tests the publisher with real journals and a real NATS server. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -124,7 +125,7 @@ test('journals of dead producers are published, and deleted only once the sink h
   await expect.poll(() => producersIn('edge-0'), patience).toEqual([]);
 });
 
-test('a damaged frame raises an alarm and leaves the files; other journals go on', async () => {
+test('a damaged frame is reported and its files are kept, while other journals are published', async () => {
   deadJournal(producer(1), 10, (bytes) => {
     bytes[250] = (bytes[250] ?? 0) ^ 0xff;
     return bytes;
@@ -139,7 +140,7 @@ test('a damaged frame raises an alarm and leaves the files; other journals go on
   await expect.poll(() => producersIn('edge-0'), patience).toEqual([producer(1)]);
 });
 
-test('a log that is wiped gets everything again that the sink has not committed', async () => {
+test('after the log is wiped, everything that the sink has not committed is published again', async () => {
   deadJournal(producer(1), 100);
   await publisher.start();
   await expect.poll(() => publisher.counters.acknowledged, patience).toBe(100);
@@ -152,7 +153,7 @@ test('a log that is wiped gets everything again that the sink has not committed'
   expect(seen.map((one) => one.frame_no)).toEqual(Array.from({ length: 60 }, (_, n) => n + 41));
 });
 
-test('what lies in front of damage is published again when the log has lost it, and the damage is reported once', async () => {
+test('frames before damage are published again when the log has lost them, and the damage is reported once', async () => {
   deadJournal(producer(1), 10, (bytes) => {
     const at = bytes.length - 250;
     bytes[at] = (bytes[at] ?? 0) ^ 0xff;
@@ -225,7 +226,7 @@ test('a journal is published while it is written, and the time up to which every
   await expect.poll(() => producersIn('edge-1'), patience).toEqual([]);
 });
 
-test('the segment of a live process is not deleted when its lock is', async () => {
+test('the segment of a live process is not deleted when its lock file is deleted', async () => {
   const journal = await Journal.open({ root, slot: 'edge-1', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
   const lane = journal.lane('click', 0);
   const append = () =>
@@ -340,7 +341,7 @@ test('a publisher that stops reports how far its journals are committed by then'
   expect(reports.at(-1)).toBeGreaterThanOrEqual(committedTo);
 });
 
-test('a publisher under whose name other journals report is notified by a reply to its report', async () => {
+test('a publisher is notified by the reply to its report if other journals report under its name', async () => {
   let isTaken = false;
   const reports: object[] = [];
   const second = new Publisher({

@@ -1,18 +1,18 @@
 /**
- * The publisher carries frames from the journals of a machine to the log, for live and dead processes with the
- * same code. It stores no state: the journals and the sink's marks determine where it continues.
+ * Publishes the frames of the journals of a machine to the log, for live and dead processes with the same code. It
+ * stores no state: the journals and the marks of the sink determine where it continues.
  *
  *             ┌──────────── connected again: go back to the marks ───────────┐
  *   asking ──marks or 1 s──▶ publishing ──ack refused or late──▶ waiting ──back-off over──┘ (go back to the oldest unacknowledged)
  *
  * Invariants:
- * - At most `windowMessages` messages and `windowBytes` bytes are unacknowledged; at the bound reading stops.
- * - A lane's frames are published in order, those of one read in one message; after a failure, from the oldest unacknowledged frame on. JetStream drops
- *   duplicates by message id, the sink by its marks.
+ * - At most `windowMessages` messages and `windowBytes` bytes are unacknowledged; at the bound, reading stops.
+ * - The frames of a lane are published in order, those of one read in one message; after a failure, from the oldest
+ *   unacknowledged frame on. JetStream drops duplicates by message id, the sink by its marks.
  * - A segment is deleted only when the sink has committed each of its frames, so a wiped log loses nothing.
- * - Marks are trusted only if they belong to the stream's installation.
- * - A frame that the sink has skipped (it reports that it has committed everything up to a time well after the frame was
- *   acknowledged) is republished under another message id.
+ * - Marks are trusted only if they belong to the installation of the stream.
+ * - A frame that the sink has skipped (it reports that it has committed everything up to a time well after the frame
+ *   was acknowledged) is republished under another message id.
  */
 import type { System } from '#common/journal/system.ts';
 import { messageIdOf } from '#common/log/frame.ts';
@@ -33,7 +33,7 @@ const pollMinMs = 8;
 const pollMaxMs = 50;
 const backoffMinMs = 100;
 const backoffMaxMs = 5_000;
-/** Status of an answer if no stream accepts the subject. */
+/** Status of the answer if no stream accepts the subject. */
 const nobodyThere = 503;
 const marksWaitMs = 1_000;
 /** An announcement can be lost, and nothing follows it when the edge is idle. */
@@ -52,7 +52,10 @@ export interface PublisherOptions {
   /** Called once per producer whose journal can't be read further. */
   readonly onDamage: (producerId: string, reason: string) => void;
   readonly log: (line: string) => void;
-  /** Creates the stream if absent. @returns the installation that owns it, empty while unknown. Called after each connection and until it is answered. */
+  /**
+   * Creates the stream if absent. Called after each connection, and again while the owner is unknown. @returns the
+   * installation that owns the stream; empty while unknown.
+   */
   readonly ensureLog: () => Promise<string>;
 }
 
@@ -81,7 +84,7 @@ export class Publisher {
   readonly #replies: string;
   /** JetStream's last refusal of a message; empty since it accepted one. */
   #refusal = '';
-  /** The log's owner: marks of others are not for these journals. Empty until ingest has stamped it. */
+  /** The installation that owns the log; marks of others are ignored. Empty until ingest has stamped the stream. */
   #installationId = '';
   #isLearning = false;
   #backoffMs = 0;
@@ -137,7 +140,7 @@ export class Publisher {
     time.clear(this.#timer);
     for (const end of this.#ends) end();
     while (this.#isRunning) await new Promise<void>((done) => time.atTurnEnd(done));
-    // An operator who waited until all was committed may retire the machine: its last report must say so.
+    // An operator who waited until everything was committed may retire the machine: its last report must show that.
     this.#tellProgress(Number.POSITIVE_INFINITY);
     for (const producer of this.#producers.values()) producer.reader.close();
   }
@@ -254,7 +257,10 @@ export class Publisher {
     this.#collector.add(key, reader, frame);
   }
 
-  /** When read again, frames may be grouped differently and so have another id: the marks drop duplicates. */
+  /**
+   * Frames that are read again may be grouped differently and so get another message id: the marks drop such
+   * duplicates.
+   */
   #publish(message: FrameRunMessage): void {
     const [first] = message.headers;
     if (first === undefined) return;
@@ -342,7 +348,7 @@ export class Publisher {
     }
   }
 
-  /** The stream was created here, and ingest has stamped it since. */
+  /** Reads the id that ingest has stamped since the stream was created here. */
   async #learnInstallation(): Promise<void> {
     if (this.#isLearning) return;
     this.#isLearning = true;

@@ -1,4 +1,7 @@
-/** The connection of a publisher that sends traces: adds a span to each sampled click's trace when the log acknowledges its message. */
+/**
+ * Wraps the NATS connection of a publisher with tracing: when the log acknowledges a message, each sampled click in it
+ * gets a span.
+ */
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import { traceOfClick } from '#common/tracing/click-traces.ts';
 import { newSpanId, type Tracing } from '#common/tracing/tracing.ts';
@@ -12,9 +15,9 @@ interface SentMessage {
   readonly trail: Trail;
 }
 
-/** Of one message; further ones have no span of it. */
+/** Maximum sampled clicks per message; further ones get no span. */
 const clicksMax = 256;
-/** Messages that were never acknowledged are forgotten, oldest first. */
+/** Maximum messages without an acknowledgement; the oldest are forgotten. */
 const sentMax = 512;
 
 export function tracedNats<T extends NatsClient>(nats: T, tracing: Tracing): T {

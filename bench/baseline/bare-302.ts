@@ -1,6 +1,6 @@
 /**
- * The minimal redirector: uWebSockets.js answering one 302. The redirector's figures are divided by its figures. With a
- * certificate's files as arguments, it answers over TLS.
+ * The minimal redirector: uWebSockets.js answers every request with one 302. The redirector's cost is divided by its
+ * cost. With the files of a certificate as arguments, it answers over TLS.
  */
 import { App, tlsApp, us_socket_local_port } from '#common/http/uws.ts';
 

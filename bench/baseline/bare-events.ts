@@ -1,4 +1,4 @@
-/** The minimal events endpoint: uWebSockets.js, one JSON.parse, ajv over the batch, an answer. */
+/** The minimal events endpoint: uWebSockets.js, one JSON.parse, ajv over the batch, and an answer. */
 import { Ajv } from 'ajv';
 import { App, us_socket_local_port } from '#common/http/uws.ts';
 import { BatchSchema } from '#gateway/events/event-schema.ts';

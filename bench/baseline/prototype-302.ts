@@ -1,7 +1,7 @@
 /**
- * The least that records clicks: reads what a click's row has, builds the row, appends it, holds the answer until the turn's rows are
- * written, and syncs them later. No links, no rules, no frames, no bounds, no failures. The redirector's figures are
- * divided by its figures too.
+ * The minimal redirector that records clicks: it reads the fields of a click's row, builds the row and appends it,
+ * holds the answer until the rows of the turn are written, and syncs them later. It has no links, rules, frames,
+ * bounds, or handling of failures. The redirector's cost is divided by its cost as well.
  */
 import { fdatasync, openSync, writeSync } from 'node:fs';
 import { App, type HttpResponse, us_socket_local_port } from '#common/http/uws.ts';

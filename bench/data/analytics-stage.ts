@@ -1,6 +1,6 @@
 /**
- * Servers with generated records and the API as a process, queried over HTTPS as a dashboard does. A folder given with
- * --keep is reused as it is.
+ * Servers with generated records and the API in its own process, queried over HTTPS as by a dashboard. A folder given
+ * with --keep is reused as it is.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -61,7 +61,7 @@ export class AnalyticsStage {
     return this.#parts.store.pid;
   }
 
-  /** @param folder for this number of clicks only; it holds the data of ClickHouse, Postgres and the rest. */
+  /** @param folder holds the data of ClickHouse, Postgres and the rest, for this number of clicks only. */
   static async start(folder: string): Promise<AnalyticsStage> {
     execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
     mkdirSync(folder, { recursive: true });
@@ -161,7 +161,7 @@ export class AnalyticsStage {
   }
 }
 
-/** Resets the peak, so that the next one belongs to what follows. Source: proc(5), clear_refs. */
+/** Resets the peak memory, so that the next reading belongs to what follows. Source: proc(5), clear_refs. */
 export function forgetPeak(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5');
 }

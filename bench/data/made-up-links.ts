@@ -1,6 +1,6 @@
 /**
- * The tenants, apps and links of the generated records. Their ids are digests of their numbers, so that ClickHouse and
- * Postgres generate the same ones independently.
+ * The tenants, apps and links of the generated records. Each id is a digest of a number, so that ClickHouse and
+ * Postgres generate the same ids independently.
  */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
@@ -11,10 +11,10 @@ const bigTenantLinks = 10_000;
 const tenantLinks = 500;
 const bigTenantShare = 0.1;
 const bigTenantPersons = 60_000;
-/** The shares of the tenants after the first decrease as this power of their number. */
+/** The shares of all tenants but the first decrease with this power of their number. */
 const tenantFall = 0.7;
 
-/** Well-formed ids: their digits are hexadecimal. `md5` is a call that returns them as text. */
+/** A well-formed id with hexadecimal digits. `hexOfMd5` is SQL that returns an MD5 as text. */
 const idOf = (prefix: string, hexOfMd5: string) => `concat('${prefix}_0', substr(${hexOfMd5}, 1, 25))`;
 const inClickHouse = (text: string) => `lower(hex(MD5(${text})))`;
 const inPostgres = (text: string) => `md5(${text})`;
@@ -28,8 +28,8 @@ function harmonic(count: number, power: number): number {
 }
 
 /**
- * A table `made_links`: one row per link, in the storage order of raw rows, with its share of all clicks; and for each
- * app a row without a link, whose share is that of its organic installs and events.
+ * Creates the table `made_links`: one row per link, in the storage order of raw rows, with its share of all clicks; and
+ * for each app a row without a link, with the share of organic installs and events.
  */
 export async function makeLinks(client: ClickHouse): Promise<void> {
   await client.command('DROP TABLE IF EXISTS made_links SYNC');
@@ -61,7 +61,7 @@ export async function storeTenants(db: Postgres): Promise<void> {
   if ((there?.n ?? 0) >= tenants) return;
   const org = idOf('org', inPostgres("'org:' || org"));
   const app = idOf('app', inPostgres("'app:' || org || ':' || app"));
-  // Maintaining indexes for search and counts is not measured, and is most of the cost of so many inserts.
+  // Maintaining the indexes for search and counts is not measured, and would be most of the cost of so many inserts.
   await db.execute('ALTER TABLE links DISABLE TRIGGER USER');
   await db.execute('DROP INDEX IF EXISTS links_text');
   await db.execute(
@@ -88,7 +88,7 @@ SELECT ${idOf('lnk', inPostgres("'lnk:' || org || ':' || link"))}, ${org}, ${app
 
 const usersWanted = 64;
 
-/** One user for each of the first tenants. @returns their ids, that of the largest tenant first. */
+/** Stores one user for each of the first tenants. @returns their ids, that of the largest tenant first. */
 export async function storeUsers(db: Postgres): Promise<string[]> {
   const user = idOf('usr', inPostgres("'usr:' || org"));
   const org = idOf('org', inPostgres("'org:' || org"));

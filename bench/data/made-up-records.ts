@@ -1,7 +1,7 @@
 /**
- * Benchmark records, generated inside ClickHouse in storage order: each day, each link (see made-up-links.ts) gets its
- * share of the day's records, spread over the hours in which people are awake. Countries, platforms and visitors follow
- * from a person's number. The same numbers always give the same records.
+ * Generates benchmark records inside ClickHouse, in storage order: on each day, each link (see made-up-links.ts) gets
+ * its share of the records, spread over the hours in which people are awake. Country, platform and visitor are derived
+ * from the number of a person. The same numbers always give the same records.
  */
 import type { Kind } from '#clickhouse/rollups.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
@@ -18,7 +18,7 @@ const hours = [
 /** Sunday first; their mean is 1. */
 const weekdays = [1.15, 0.95, 0.9, 0.9, 0.95, 1.0, 1.15];
 
-/** Ends (ms of the day) of intervals that each contain the same number of records. */
+/** Ends of intervals, in ms of the day, that each contain the same number of records. */
 const stretches = [0, ...hours.map(endOfStretch)];
 
 function endOfStretch(hour: number, at: number): number {
@@ -40,7 +40,7 @@ const referrers = [
   ...['', '', 'google.com', 'facebook.com', 'instagram.com', 't.co', 'linkedin.com', 'bing.com', 'reddit.com'],
   ...['tiktok.com', 'news.example', 'blog.example', 'shop.example'],
 ];
-/** The first is the most frequent. */
+/** Countries in the order of their frequency. */
 const countries = [
   ...'US DE FR GB ES IT BR IN JP CA AU MX NL PL SE CH AT BE DK NO FI PT CZ GR IE HU RO TR ZA'.split(' '),
   ...'AR CL CO PE VN TH ID PH MY SG KR TW HK IL AE SA EG NG KE MA UA KZ NZ'.split(' '),
@@ -48,9 +48,9 @@ const countries = [
 
 const list = (texts: readonly string[]) => `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 const oneOf = (texts: readonly string[], by: string) => `${list(texts)}[1 + ${by} % ${texts.length}]`;
-/** Some bits of a record's number, so that values picked by different bits are independent. */
+/** Some bits of the hash of a record, so that values that use different bits are independent. */
 const bits = (from: number) => `bitShiftRight(h, ${from})`;
-/** 26 characters: the time, as in ids of version 7, and digits of the record's own. */
+/** 26 characters: the time, as in ids of version 7, and digits from the hash of the record. */
 const id = (prefix: string) =>
   `concat('${prefix}_0', substring(hex(toUInt64(ms)), 7, 10), substring(hex(cityHash64(h, n)), 2, 15))`;
 
@@ -112,13 +112,13 @@ export interface MadeUpDay {
   readonly clicks: number;
 }
 
-/** Stores the records of one kind and day. */
+/** The statement that stores the records of one kind and day. */
 export function insertDay(kind: Kind, into: string, { startMs, clicks }: MadeUpDay): string {
   const day = startMs / DAY_MS;
   const wanted = clicks * (weekdays[new Date(startMs).getUTCDay()] ?? 1) * shareOf[kind];
   const name = new Date(startMs).toISOString().slice(0, 10);
   const columns = { ...shared, ...own[kind], batch_id: `'made-${name}'`, producer_id: `'made-${kind}-${name}'` };
-  // The rows of links by their share, and those without a link; every click has a link.
+  // Rows with a link get their share; rows without one get the organic share. Every click has a link.
   const share =
     kind === 'clicks' ? "if(link_id = '', 0, share)" : `share * if(link_id = '', ${organicShare}, ${1 - organicShare})`;
   const names = Object.keys(columns);

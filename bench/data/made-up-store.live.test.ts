@@ -1,4 +1,7 @@
-/** @module-tag slow */
+/**
+ * Tests that generated records have the same rollups as ingested ones.
+ * @module-tag slow
+ */
 import { expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
@@ -6,7 +9,7 @@ import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
 import { clickhouseForTest } from '#testing/servers.ts';
 import { makeUpRecords } from './made-up-store.ts';
 
-test('records that a benchmark makes up have the rollups that ingest would have made', async () => {
+test('records that a benchmark generates have the rollups that ingest would have stored', async () => {
   const store = await clickhouseForTest();
   const client = new ClickHouse({ url: store.url, requestTimeoutMs: MINUTE_MS });
   const endMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;

@@ -1,4 +1,4 @@
-/** Fills ClickHouse with generated records, one month after another from the newest on, each with its rollups. */
+/** Fills ClickHouse with generated records month by month, starting with the newest, each with its rollups. */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { columnsOf, kinds, rollups } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -23,16 +23,16 @@ const settings: Settings = {
   max_execution_time: 3_600,
   max_memory_usage: 5_000_000_000,
 };
-/** A day is one part, in the order in which its rows are generated. */
+/** For a day of raw rows: it becomes one part, in the order in which its rows are generated. */
 const wholeDays: Settings = {
   ...settings,
   max_insert_block_size: 4_000_000,
   min_insert_block_size_rows: 4_000_000,
   min_insert_block_size_bytes: 0,
-  // Rows must be numbered after a link's rows were replicated, not before.
+  // Rows must be numbered after the rows of a link were replicated, not before.
   query_plan_lift_up_array_join: 0,
 };
-/** Raw rows are sorted by app and day, so the groups of an app are finished before the next app begins. */
+/** For rollups. Raw rows are sorted by app and day, so the groups of an app are finished before the next app begins. */
 const inOrder: Settings = {
   ...settings,
   optimize_aggregation_in_order: 1,
@@ -41,7 +41,7 @@ const inOrder: Settings = {
   min_insert_block_size_bytes: 0,
 };
 
-/** @param onProgress called with the number of records done and the total. */
+/** @param onProgress is called with the number of clicks done and the total. */
 export async function makeUpRecords(
   client: ClickHouse,
   wanted: MadeUp,
@@ -86,7 +86,10 @@ const rollupWork = 2;
 
 const monthOf = (ms: number) => new Date(ms).toISOString().slice(0, 7).replace('-', '');
 
-/** Rows that are moved into a table by partition fire no views, and are on disk only at the end. */
+/**
+ * Fills a table and moves it into the real one as a partition: rows that are moved fire no views, and reach the disk
+ * only at the end.
+ */
 async function fillPartition(
   client: ClickHouse,
   table: string,

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- --against URL`: load on a deployed system, by autocannon. Every request is a real click; the user agent is
- * that of a bot, so the statistics count them apart from people's.
+ * `npm run bench -- --against URL`: load on a deployed system, by autocannon. Every request is a real click; its user
+ * agent is a bot's, so the statistics count it separately from people's clicks.
  */
 import { parseArgs } from 'node:util';
 import autocannon from 'autocannon';

@@ -1,4 +1,4 @@
-/** The queries of a dashboard, with explicit ends, so that records generated on another day give the same queries. */
+/** The queries of a dashboard, with explicit ranges, so that records generated on another day give the same queries. */
 import { tenantOf } from '#bench/data/made-up-links.ts';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { HOUR_MS } from '#common/durations.ts';
@@ -32,11 +32,11 @@ export async function questionsOf(client: ClickHouse, endMs: number): Promise<Qu
 function pathsAt(endMs: number, link: string, nowMs: number): readonly (readonly [string, string])[] {
   const date = (ms: number) => new Date(ms).toISOString().slice(0, 10);
   const month = `start=${date(endMs - 30 * dayMs)}&end=${date(endMs - dayMs)}`;
-  // An hour of the early evening, so that no day is whole.
+  // Ends in the early evening, so that no day is whole.
   const until = endMs - 6 * HOUR_MS;
   const day = `start=${new Date(until - dayMs).toISOString()}&end=${new Date(until).toISOString()}`;
   const year = `start=${date(endMs - 365 * dayMs)}&end=${date(endMs - dayMs)}`;
-  // Up to the present, as a dashboard queries it, so that the last click is in the range.
+  // Up to the present, as in a dashboard, so that the last click is in the range.
   const monthToNow = `start=${date(endMs - 30 * dayMs)}&end=${date(Math.max(nowMs, endMs - dayMs))}`;
   return [
     ['overview, 30 days', `/analytics/overview?${month}`],

@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: every endpoint
- * over HTTPS, for the tenant that has a tenth of all records, by one client: first each query for other days, then
- * repeated; then 1, 8 and 32 clients of as many tenants; then a long export to a client that reads slowly. Always the
- * same 400 days, to see how the times grow with the size.
+ * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: measures every
+ * endpoint over HTTPS, for the tenant that has a tenth of all records. One client sends each query, first for other
+ * days and then repeatedly. Then 1, 8 and 32 clients of as many tenants send all queries, and a client that reads
+ * slowly receives a long export. The range is always the same 400 days, to show how the times grow with the size.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ const exportSlowMs = 10_000;
 const slowBytes = 4_000_000;
 const exportMsMax = 90_000;
 
-/** One row of the table. Times in milliseconds; cpu is ClickHouse's per answer. */
+/** One row of the table. Times are in milliseconds; cpu is ClickHouse's CPU time per answer. */
 interface Row {
   readonly question: string;
   readonly cold: number;
@@ -118,7 +118,7 @@ function showFilling(done: number, all: number, startedMs: number): void {
   );
 }
 
-/** One line that is overwritten, or, without a terminal, one line each. */
+/** Overwrites one line of a terminal; without a terminal, prints one line each. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`);
   else if (text !== '') process.stderr.write(`${text}\n`);
@@ -167,7 +167,7 @@ function percentiles(histogram: Histogram): { p50: number; p99: number } {
   return { p50: of(50), p99: of(99) };
 }
 
-/** All queries in turn, by this many clients at once, each of another tenant, the first of the largest. */
+/** Sends all queries in turn from 1, 8 and 32 concurrent clients, each of another tenant, the first of the largest. */
 async function measureCrowds(stage: AnalyticsStage, questions: readonly Question[]): Promise<object[]> {
   const crowds: object[] = [];
   const general = questions.filter((question) => !question.isOfBigTenant);
@@ -175,11 +175,11 @@ async function measureCrowds(stage: AnalyticsStage, questions: readonly Question
     progress(`${clients} clients`);
     const [all, big] = [build({ numberOfSignificantValueDigits: 3 }), build({ numberOfSignificantValueDigits: 3 })];
     const untilMs = Date.now() + crowdMs;
-    let asked = 0;
+    let sent = 0;
     forgetPeak(stage.storePid);
     const one = async (client: number) => {
       while (Date.now() < untilMs) {
-        const path = general[asked++ % general.length]?.path(0) ?? '';
+        const path = general[sent++ % general.length]?.path(0) ?? '';
         const us = Math.round((await timed(stage, path, client)) * 1000);
         all.recordValue(us);
         if (client === 0) big.recordValue(us);
@@ -199,7 +199,7 @@ async function measureCrowds(stage: AnalyticsStage, questions: readonly Question
   return crowds;
 }
 
-/** Raw clicks of the largest tenant to a client that first reads slowly, then as fast as it can. */
+/** Exports raw clicks of the largest tenant to a client that first reads slowly, then as fast as it can. */
 async function measureExport(stage: AnalyticsStage): Promise<object> {
   progress('an export to a slow client');
   const end = await stage.end();
@@ -250,7 +250,7 @@ async function diskGb(stage: AnalyticsStage): Promise<number> {
   return tenths((rows[0]?.bytes ?? 0) / 1e9);
 }
 
-/** p50 / p99 of each query at each size, and the last p99 relative to the first. */
+/** The p50 and p99 of each query at each size, and the last p50 relative to the first. */
 function growthOf(sizes: readonly Size[]): object[] {
   const names = sizes[0]?.rows.map((row) => row.question) ?? [];
   return names.map((question) => {

@@ -1,6 +1,6 @@
 /**
- * Full load by autocannon, if wrk is not installed. It is limited to about 15,000 requests a second and takes a core
- * for that.
+ * Full load by autocannon, if wrk is not installed. It reaches only about 15,000 requests a second, and uses a whole
+ * core for that.
  */
 import autocannon from 'autocannon';
 import { browserHeaders, type WrkResult } from './wrk.ts';

@@ -1,7 +1,7 @@
 /**
- * An edge without its sockets, as a process: appends clicks to a real journal at a fixed rate. Settings come from the
- * environment as a redirector's do; argv: clicks per turn. It reads lines `<rate> <seconds>` from its standard input,
- * and answers each with one line of JSON once the last click of the round is committed to the journal.
+ * A process that is an edge without its sockets: it appends clicks to a real journal at a fixed rate. Settings come
+ * from the environment, as those of a redirector do; argv: clicks per turn. It reads lines `<rate> <seconds>` from its
+ * standard input, and answers each with one line of JSON once the last click of the round is committed to the journal.
  */
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -86,7 +86,7 @@ function nextClick(time: number): Click {
   };
 }
 
-/** Clicks that are due are appended in turns of the event loop, each of at most `perTurnMax`, as on a busy edge. */
+/** Appends due clicks in turns of the event loop, at most `perTurnMax` in each, as on a busy edge. */
 async function run(perSecond: number, seconds: number): Promise<void> {
   const began = performance.now();
   const total = Math.round(perSecond * seconds);

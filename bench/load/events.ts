@@ -1,6 +1,7 @@
 /**
- * CPU per event of the SDK edge, journal included, next to a minimal server that parses and validates the same bytes
- * and stores nothing. Batches of 50 events of 700 bytes and of one, both in turns in one run; the median ratio counts.
+ * Measures the CPU per event of the SDK edge, journal included, next to a minimal server that parses and validates the
+ * same bytes and stores nothing. Batches of 50 events and of one event of 700 bytes; both servers take turns in one
+ * run, and the median ratio counts.
  */
 import { parseArgs } from 'node:util';
 import { post, type RequestOf } from './post-client.ts';
@@ -17,7 +18,7 @@ const EVENT_BYTES = 700;
 const CONNECTIONS = 16;
 const ID_DIGITS = 12;
 
-/** A request whose event ids are still to be written: each a run of `#`. */
+/** A request with placeholders for its event ids: each is a run of `#`. */
 export function eventsRequest(key: string, perBatch: number): Buffer {
   const timestamp = new Date().toISOString();
   const event = (n: number) => {

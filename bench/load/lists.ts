@@ -1,6 +1,6 @@
 /**
- * How long GET /links takes over many links of one organization: each filter and order, at any offset, on a complete
- * Signpost.
+ * Measures how long GET /links takes over many links of one organization, with each filter and order and at any offset,
+ * on a complete Signpost.
  */
 import { parseArgs } from 'node:util';
 import { localDatabaseUrl } from '#api/admin/local-store.ts';
@@ -11,10 +11,10 @@ import { writeResult } from './result-file.ts';
 
 const OFFSET_MAX = 10_000;
 const BATCH = 10_000;
-/** The cost of a round trip to the API at that moment on that machine, with one small query. */
+/** For comparison: a round trip to the API at the same moment on the same machine, with one small query. */
 const control = 'GET /me, to compare';
 
-/** The API's id format does not matter here: lists sort by time and id, whatever the id looks like. */
+/** The ids need not be well-formed: lists sort by time and id, whatever the id looks like. */
 const insertLinks = `
 INSERT INTO links (id, organization_id, app_id, short_code, path, campaign, source, title, fallback_url, created_at, updated_at)
 SELECT 'lnk_' || lpad(n::text, 26, '0'), $1, $2, 'b' || lpad(n::text, 6, '0'), '/sale/' || n, 'campaign-' || n % 100, 'dashboard', 'Sale ' || n,

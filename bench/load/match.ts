@@ -1,4 +1,7 @@
-/** POST /sdk/match over HTTP: at full speed, then at half of that with every request timed from when it was due. */
+/**
+ * Measures POST /sdk/match over HTTP: at full speed, then at half of that rate, with each latency measured from when
+ * the request was due.
+ */
 import { parseArgs } from 'node:util';
 import { AddressWriter } from '#common/address-writer.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
@@ -104,7 +107,7 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
       port: stage.port,
       connections: CONNECTIONS,
       status: 200,
-      // A match that finds nothing has another cost.
+      // A request that finds no match has another cost.
       holding: '"matched":true',
       requestOf: matches(stage.key, addresses),
     };

@@ -1,6 +1,6 @@
 /**
- * How well the rules do on a population whose truth is known, with and without a tap page (docs/matching.md). Needs no
- * server.
+ * Measures how well the matching rules do on a simulated population with known truth, with and without a tap page
+ * (docs/matching.md). Needs no server.
  */
 import { parseArgs } from 'node:util';
 import { type Recall, simulate, type TapPage } from '#gateway/testing/match-simulation.ts';

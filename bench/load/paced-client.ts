@@ -1,7 +1,7 @@
 /**
- * Visits at a fixed rate, as a process: argv port, host, file with paths, rate per second, seconds, connections. The
- * time of a visit runs from when it was due, not from when it could be sent, so a stall counts for every visitor who
- * would have come during it (G. Tene, "How not to measure latency"). Prints one line of JSON.
+ * A process that makes visits at a fixed rate: argv port, host, file with paths, rate per second, seconds, connections.
+ * The latency of a visit is measured from when it was due, not from when it could be sent, so a stall counts for every
+ * visitor who would have come during it (G. Tene, "How not to measure latency"). Prints one line of JSON.
  */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';

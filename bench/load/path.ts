@@ -1,10 +1,11 @@
 /**
- * The cost of a click on its way from a journal to the rollups: a source of clicks, the publisher, NATS, ingest,
- * ClickHouse, Postgres and Redis, each its own process, at fixed rates. CPU is user and system time of the whole
- * process, from the first click of a round until the last one is committed. A click is visible at the latest when the
- * sink announces its mark.
+ * Measures the cost of a click on its path from a journal to the rollups: a source of clicks, the publisher, NATS,
+ * ingest, ClickHouse, Postgres and Redis, each its own process, at fixed rates. CPU is user and system time of the
+ * whole process, from the first click of a round until the last one is committed. A click is visible at the latest when
+ * the sink announces its mark.
  *
- * `--against <folder>`: another checkout with a built `dist/`. Both have servers of their own, and their rounds alternate.
+ * `--against <folder>`: also measures another checkout with a built `dist/`. Both have their own servers, and their
+ * rounds alternate.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,7 +26,7 @@ import { writeResult } from './result-file.ts';
 import { Subject, treeCpuUs } from './subject.ts';
 
 const drainedWithinMs = 30_000;
-/** Recent clicks of all rounds fit, at about a kilobyte each. */
+/** Enough for the recent clicks of all rounds, at about a kilobyte each. */
 const redisBytesMax = 4_294_967_296;
 const warmUpSeconds = 4;
 
@@ -118,7 +119,7 @@ interface StageOptions {
   readonly root: string;
   readonly turn: string;
   readonly isWithRedis: boolean;
-  /** The process whose CPU profile is written. */
+  /** The name of the process to profile. */
   readonly profile: string;
 }
 
@@ -128,7 +129,7 @@ interface StageParts {
   readonly nats: Nats;
   readonly clickhouse: ClickHouse;
   readonly source: Subject;
-  /** By the name of their cost, in the order of the path. */
+  /** Measured processes by name, in the order of the path. */
   readonly measured: ReadonlyMap<string, Server>;
 }
 
@@ -136,7 +137,7 @@ class PathStage {
   /** Rounds by rate. */
   readonly figures = new Map<number, Round[]>();
   readonly #parts: StageParts;
-  /** The sink's progress reports: [frame, time]. */
+  /** The marks that the sink has announced, each with its time. */
   #seen: [mark: number, at: number][] = [];
   #producer = '';
   #fromFrame = 0;
@@ -221,7 +222,7 @@ class PathStage {
     }
   }
 
-  /** How long each click of the round took to be announced, and what is in the tables. */
+  /** How long each click of the round took until it was announced, and what the tables contain. */
   async #stored(
     lastFrame: number,
   ): Promise<{ rows: number; lag_p50_ms: number; lag_p99_ms: number; rollup_difference: number }> {

@@ -1,6 +1,6 @@
 /**
- * POST requests over persistent connections: as fast as they are answered, or at a fixed rate with the time counted
- * from when each was due.
+ * Sends POST requests over persistent connections: as fast as they are answered, or at a fixed rate with each latency
+ * measured from when the request was due.
  */
 import { connect, type Socket } from 'node:net';
 import { build, type Histogram } from 'hdr-histogram-js';
@@ -24,7 +24,7 @@ export interface PostOptions {
   /** Requests per second; at full speed if absent. */
   readonly rate?: number;
   readonly status: number;
-  /** What an answer's text must contain. */
+  /** Text that an answer must contain. */
   readonly holding?: string;
   readonly requestOf: RequestOf;
   /** Number of the first request. */
@@ -86,8 +86,8 @@ class Run {
   }
 
   /**
-   * Sends what is due, every turn; a request that finds no free connection is sent late, and its time counts from when
-   * it was due.
+   * Sends due requests in every turn. A request that finds no free connection is sent late, and its latency is measured
+   * from when it was due.
    */
   #pace(rate: number): void {
     const nowMs = performance.now();

@@ -1,6 +1,7 @@
 /**
- * The cost of a redirect against a bare 302 of the same server library, and against the least that records a click: all in turns,
- * in the same run, on the same machine, so that other load affects all. CPU comes from /proc and covers every thread of a process.
+ * Measures the cost of a redirect against a bare 302 of the same server library, and against a minimal server that
+ * records clicks. All take turns in the same run on the same machine, so that other load affects all of them. CPU comes
+ * from /proc and covers every thread of a process.
  */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -21,7 +22,7 @@ const pathsPerRun = 100_000;
 interface Case {
   readonly name: string;
   readonly paths: readonly string[];
-  /** LINK_CACHE_ENTRIES, so that every visit misses the process cache. */
+  /** LINK_CACHE_ENTRIES: with few, almost every visit misses the process cache. */
   readonly entries?: number;
   readonly sync?: 'before_answer';
   readonly targetRatio?: number;
@@ -85,7 +86,7 @@ export async function benchRedirect(args: readonly string[]): Promise<void> {
     for (const one of casesOf(sizes).filter(({ name }) => name.includes(values.only)))
       figures.push(await runCase(stage, { bare, prototype }, one, seconds, rounds));
     const peak = figures[0]?.per_second ?? 0;
-    // A part of the cases is for a look at them.
+    // With --only, the figures are only printed, since the result would be incomplete.
     if (values.only !== '') {
       show(figures);
       return;
@@ -122,7 +123,7 @@ function casesOf(sizes: readonly number[]): Case[] {
   ];
 }
 
-/** The build, which is what runs in production. */
+/** Starts the built redirector, as in production. */
 async function startRedirector(
   stage: Stage,
   { entries, sync }: Pick<Case, 'entries' | 'sync'> = {},
@@ -231,7 +232,10 @@ interface Latency {
   readonly max_ms: number;
 }
 
-/** A quarter and half of what wrk reached: the JavaScript client and the redirector share two cores. */
+/**
+ * At 5,000 visits a second, and at a quarter and half of what wrk reached: the JavaScript client and the redirector
+ * share two cores.
+ */
 async function runPaced(stage: Stage, links: number, peak: number, seconds: number): Promise<Latency[]> {
   const redirector = await startRedirector(stage);
   const file = join(stage.folder, 'paced.txt');

@@ -1,3 +1,4 @@
+/** Writes the results of a measurement as JSON, with the commit and the machine. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -6,12 +7,12 @@ import { packageRoot } from '#common/process/paths.ts';
 
 let folder = join(packageRoot(), 'bench', 'results');
 
-/** Where results go from now on: quick runs must not replace those that the pages quote. */
+/** Sets the folder for results: quick runs must not replace the results that the pages quote. */
 export function writeResultsInto(other: string): void {
   folder = other;
 }
 
-/** Writes bench/results/<name>.json over the previous run's; its history is in git. */
+/** Writes <name>.json over that of the previous run; the history of bench/results is in Git. */
 export function writeResult(name: string, figures: object): void {
   mkdirSync(folder, { recursive: true });
   const load = readFileSync('/proc/loadavg', 'utf8').trim();
@@ -23,7 +24,7 @@ export function writeResult(name: string, figures: object): void {
   console.log(`written to ${file}`);
 }
 
-/** Empty outside a git checkout: a long run must not fail at its end. */
+/** The current commit; empty outside a Git checkout, because a long run must not fail at its end. */
 function commitOf(): string {
   try {
     return execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot(), encoding: 'utf8' }).trim();

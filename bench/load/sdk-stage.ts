@@ -1,6 +1,6 @@
 /**
- * The environment of the SDK edge during a run: an app with its key and links in Postgres, Redis, a journal, the
- * process itself.
+ * The environment of the SDK edge during a run: an app with its key and links in Postgres, Redis, a journal, and the
+ * gateway process.
  */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ export interface SdkStage {
   readonly redisUrl: string;
   readonly redisPid: number;
   readonly postgresPid: number;
-  /** The prefix of addresses in the gateway's look-ups. */
+  /** The key with which the gateway hashes addresses. */
   readonly addressKey: string;
   readonly gateway: Subject;
   readonly port: number;
@@ -37,7 +37,7 @@ const settings = {
   conversion_events: ['purchase'],
 };
 
-/** The gateway as it runs in production: the build. */
+/** Starts the built gateway, as in production. */
 export async function openSdkStage(tell: (line: string) => void): Promise<SdkStage> {
   execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
   const stage = await openStage(0, tell);
@@ -67,7 +67,7 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
     const subject = Subject.start(name, main, {
       DATABASE_URL: stage.postgres.url,
       REDIS_URL: stage.redis.url,
-      // Only old named clicks are looked up there, and no benchmark names one: nothing listens.
+      // Nothing listens there: only old named clicks are looked up over NATS, and no benchmark names one.
       NATS_URL: 'nats://127.0.0.1:9',
       SECRET_KEY: secret,
       ADDRESS_KEY: addressKey,

@@ -1,5 +1,5 @@
 /**
- * The environment of the redirector during a run: Postgres with links, Redis, a folder; all of it is removed
+ * The environment of the redirector during a run: Postgres with links, Redis, and a folder, all of which are removed
  * afterwards.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -49,7 +49,7 @@ export async function openStage(links: number, tell: (line: string) => void): Pr
   const db = new Postgres({ url: postgres.url, name: 'bench', connectionsMax: 1, statementTimeoutMs: 120_000 });
   await db.execute(`INSERT INTO organizations (id, name) VALUES ('org_bench', 'Bench')`);
   await db.execute(seedApp, [benchHost]);
-  // Maintaining indexes for search and counts is not measured, and is most of the cost of a million inserts.
+  // Maintaining the indexes for search and counts is not measured, and would be most of the cost of a million inserts.
   await db.execute('ALTER TABLE links DISABLE TRIGGER USER');
   await db.execute('DROP INDEX IF EXISTS links_text');
   const step = 50_000;

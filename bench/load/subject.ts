@@ -1,4 +1,4 @@
-/** A process under load: started by the bench, measured through /proc, ended through the pipe it reads. Linux only. */
+/** A process under load: started by the bench, measured through /proc, and ended with SIGTERM. Linux only. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { childEnvironment } from '#common/process/config.ts';
@@ -6,7 +6,7 @@ import { nodeOptions } from '#common/process/node-options.ts';
 import type { SettingName } from '#common/process/settings.ts';
 
 export interface Reading {
-  /** CPU time in user and kernel since the process began, in microseconds. */
+  /** User and system CPU time since the process started, in microseconds. */
   readonly cpuUs: number;
   readonly rssBytes: number;
 }
@@ -23,7 +23,7 @@ export function readProcess(pid: number): Reading {
   return { cpuUs: (ticks * 1e6) / ticksPerSecond, rssBytes: Number(fields[21]) * pageBytes };
 }
 
-/** CPU time of a process and of its children: Postgres uses one of them per connection. */
+/** CPU time of a process and its children: Postgres uses one per connection. */
 export function treeCpuUs(pid: number): number {
   const children = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' })
     .stdout.split('\n')
@@ -33,7 +33,7 @@ export function treeCpuUs(pid: number): number {
     try {
       sum += readProcess(one).cpuUs;
     } catch {
-      // It ended between the two reads.
+      // It ended after it was listed.
     }
   }
   return sum;
@@ -51,8 +51,8 @@ export class Subject {
   }
 
   /**
-   * Starts a program of this repository, as source or (.js) built, run as in production; its standard error is
-   * inherited.
+   * Starts a program of this repository: a source file, or a built one (.js), which runs as in production. Its standard
+   * error is inherited.
    */
   static start(
     name: string,
@@ -70,7 +70,7 @@ export class Subject {
     return new Subject(name, child, child.pid);
   }
 
-  /** Waits for a line of its standard output that matches. @throws if it ends first or a minute passes. */
+  /** Waits for standard output that matches. @throws if the process ends first or a minute passes. */
   async line(pattern: RegExp): Promise<RegExpExecArray> {
     const child = this.#child;
     return await new Promise<RegExpExecArray>((done, fail) => {
@@ -94,7 +94,7 @@ export class Subject {
     });
   }
 
-  /** To its standard input. */
+  /** Writes to its standard input. */
   write(text: string): void {
     this.#child.stdin?.write(text);
   }

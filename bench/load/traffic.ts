@@ -1,4 +1,4 @@
-/** Which paths are requested. Seeds are fixed, so that two runs request the same. */
+/** Chooses which paths are requested. Seeds are fixed, so that two runs request the same paths. */
 
 /** Draws 1..n, each k with a probability proportional to 1/k: a few links get most of the clicks. */
 export function zipf(n: number, random: () => number): () => number {

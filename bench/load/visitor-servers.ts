@@ -1,6 +1,6 @@
 /**
- * The servers that visitors meet: the bare one, nginx alone, the redirector with and without TLS of its own, and the
- * redirector behind nginx and Caddy, set up as docs/production.md says.
+ * The servers that visitors connect to: the bare server, nginx alone, the redirector with and without terminating TLS,
+ * and the redirector behind nginx and Caddy, set up as in docs/production.md.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { Subject } from './subject.ts';
 export type KeyKind = 'ECDSA P-256' | 'RSA 2048';
 export const keyKinds = ['ECDSA P-256', 'RSA 2048'] as const satisfies readonly KeyKind[];
 
-/** Where visitors connect to, and every process that a visit there costs. */
+/** Where visitors connect, and every process that uses CPU for a visit there. */
 export interface Entrance {
   readonly port: number;
   readonly pids: readonly number[];
@@ -150,7 +150,7 @@ export class VisitorServers {
     return { name: 'redirector', entrances: { plain, 'ECDSA P-256': ecdsa, 'RSA 2048': rsa } };
   }
 
-  /** @param behind what it passes visits to; null: it answers them itself. */
+  /** @param behind the redirector that it passes visits to; null if nginx answers them itself. */
   async #nginx(program: string, behind: { pid: number; port: number } | null): Promise<VisitedServer> {
     const { folder } = this.#stage;
     const ports = await freePorts();
@@ -224,7 +224,10 @@ function connects(port: number): Promise<boolean> {
   });
 }
 
-/** CPU time of all threads of a process so far, in microseconds: to the nanosecond, where /proc/PID/stat counts in 10 ms (Linux, `sched-stats`). */
+/**
+ * CPU time of all threads of a process so far, in microseconds. Counted in nanoseconds, while /proc/PID/stat counts in
+ * steps of 10 ms (Linux, `sched-stats`).
+ */
 export function threadsCpuUs(pid: number): number {
   let ns = 0;
   for (const task of readdirSync(`/proc/${pid}/task`)) {

@@ -1,6 +1,7 @@
 /**
- * What a visit costs the server by how the visitor arrives: on a connection that is kept, on a new one, and over TLS with a whole
- * and a resumed handshake. All servers take turns in one run. CPU comes from /proc, so the client may be the slower one.
+ * Measures what a visit costs the server depending on how the visitor arrives: on a kept connection, on a new one, and
+ * over TLS with a whole or a resumed handshake. All servers take turns in one run. CPU comes from /proc, so the client
+ * may be slower than the server.
  */
 import { execFileSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -30,7 +31,7 @@ const arrivals: readonly Arrival[] = [
   ]),
 ];
 
-/** Before the first round, so that the compilers have seen what follows. */
+/** Visits before the first round, so that the code is compiled when measuring begins. */
 const warmUpVisits = 20_000;
 /** Visits on kept connections are so cheap that more are needed to measure them. */
 const keptFactor = 10;
@@ -39,7 +40,7 @@ const atOnce = 64;
 interface Figure {
   readonly server: string;
   readonly arrival: string;
-  /** Of all its processes, per visit; the median of the rounds. */
+  /** CPU microseconds of all its processes per visit; the median of the rounds. */
   readonly us: number;
   readonly rounds: readonly number[];
   /** The share of visits that resumed a session. */

@@ -1,6 +1,6 @@
 /**
- * Visits as new visitors make them: a connection for each, closed by the visitor after the answer. Reads one line of JSON with
- * what to do for each round from its standard input, and prints one with what happened.
+ * Makes visits as new visitors do: a connection for each, closed by the visitor after the answer. Reads one line of
+ * JSON with the instructions for each round from its standard input, and prints one line with the outcome.
  */
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -9,13 +9,13 @@ import { browserHeaders } from './wrk.ts';
 
 export interface Visits {
   readonly port: number;
-  /** The Host header, and over TLS the name that is asked for. */
+  /** The Host header, and over TLS the server name. */
   readonly host: string;
   readonly path: string;
   readonly count: number;
   /** How many visitors are connected at once. */
   readonly atOnce: number;
-  /** `kept`: no visitor closes, each visits again. */
+  /** `kept`: no visitor closes its connection, and each uses it for further visits. */
   readonly connection: 'kept' | 'tcp' | 'tls';
   readonly version?: SecureVersion;
   readonly isResumed?: boolean;
@@ -39,7 +39,7 @@ function open(visits: Visits, session?: Buffer): Socket | TLSSocket {
   });
 }
 
-/** Sends the request whenever it is connected, and resolves with the next answer, which has no body. */
+/** Sends the request once connected, and resolves with the next answer, which has no body. */
 function visit(socket: Socket, request: string): Promise<void> {
   return new Promise((done, fail) => {
     let text = '';

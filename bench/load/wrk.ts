@@ -1,4 +1,4 @@
-/** Full load by wrk: the cost per request of a saturated process. */
+/** Full load by wrk, to measure the cost per request of a saturated process. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

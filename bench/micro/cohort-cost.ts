@@ -1,7 +1,8 @@
 /**
- * How long retention, revenue by age and funnels take: `tsx bench/micro/cohort-cost.ts [events] [rounds] [funnels] [unlimited]`. A tenth
- * as many installs and as many clicks as events, of one tenant over a year. The rollups are left out, since none is read. `funnels`
- * asks for funnels alone; `unlimited` asks without the limits on the time and the memory of a statement.
+ * Measures how long retention, revenue by age and funnels take: `tsx bench/micro/cohort-cost.ts [events] [rounds]
+ * [funnels] [unlimited]`. The records are those of one tenant over a year: a tenth as many installs as events, and as
+ * many clicks as events. Rollups are left out, since no query here reads them. `funnels` measures funnels alone;
+ * `unlimited` removes the limits on the time and memory of a statement.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -34,7 +35,7 @@ const limits = isUnlimited
 
 const hash = (salt: number, what: string) => `(cityHash64(${salt}, ${what}) / 18446744073709551616)`;
 const at = (ms: string) => `fromUnixTimestamp64Milli(toInt64(${ms}))`;
-/** As long as real ids, which queries read and hash. */
+/** Ids as long as real ones, because queries read and hash them. */
 const idOf = (prefix: string, number: string) => `'${prefix}_' || leftPad(toString(cityHash64(6, ${number})), 26, '0')`;
 const installed = (install: string) => `${startMs} + ${hash(1, install)} * ${yearMs}`;
 

@@ -1,6 +1,6 @@
 /**
- * What forming a row of a click costs ingest, CPU of this process: `tsx bench/micro/form-cost.ts [rounds]`. The lines
- * are the redirector's own.
+ * Measures the CPU that ingest needs to form a row of a click: `tsx bench/micro/form-cost.ts [rounds]`. The lines come
+ * from the code of the redirector.
  */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { openCountryDatabase } from '#common/country-database.ts';
@@ -22,7 +22,7 @@ const [framesPerRound, clicksPerFrame] = [250, 40];
 const [links, agents] = [1_000, 300];
 
 const countries = openCountryDatabase('');
-/** Never used: there are only clicks. */
+/** Never queried, since there are only clicks. */
 const records = new ClickHouseRecords(new ClickHouse({ url: 'http://127.0.0.1:1/none' }));
 const visitors = new Visitors(() => 'salt');
 const enrichment = new Enrichment({ countries, visitors });

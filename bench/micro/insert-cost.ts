@@ -1,8 +1,8 @@
 /**
- * What a row costs ClickHouse, raw table and rollups, CPU of the server's process: `tsx bench/micro/insert-cost.ts
- * [rounds] [migrations] [waiting]`. `waiting` is the share of events stored with the name of a device whose install
- * they wait for. Compares the newest schema with an older one (the first `migrations` migrations), in the same server,
- * in alternating rounds.
+ * Measures the CPU that ClickHouse needs for a row, raw table and rollups: `tsx bench/micro/insert-cost.ts [rounds]
+ * [migrations] [waiting]`. `waiting` is the share of events that are stored while they wait for the install of their
+ * device. Compares the newest schema with an older one (the first `migrations` migrations) in the same server, in
+ * alternating rounds.
  */
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { seededRandom } from '#common/seeded-random.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 
 const [rounds = 12, olderMigrations = 5, waitingShare = 0] = process.argv.slice(2).map(Number);
-/** The migrations since which batches have numbers, and events wait. */
+/** The migrations that introduced numbered batches and waiting events. */
 const [numbered, waiting] = [6, 7];
 const rowsPerInsert = 20_000;
 const insertsPerRound = 4;

@@ -1,10 +1,10 @@
 /**
- * The cost of recent clicks in Redis: memory by kind of key, and CPU per click. `tsx bench/micro/recent-clicks.ts
- * [clicks ...]`
+ * Measures the cost of recent clicks in Redis: memory by kind of key, and CPU per click. `tsx
+ * bench/micro/recent-clicks.ts [clicks ...]`
  *
  * The mix: 60 % people on a phone of an app that has the platform, 25 % on desktops, 10 % bots and previews, 5 % phones
- * of an app without the platform; 20,000 per second; a third with a query; three addresses of ten are a carrier's, with
- * 50 clicks each.
+ * of an app without the platform; 20,000 per second; a third with a query; three of ten addresses belong to a carrier,
+ * with 50 clicks each.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,8 @@
 /**
- * How long it takes to find out what became of a batch, and to complete it, with this many clicks of that day stored
- * before: `tsx bench/micro/repair-time.ts [millions of rows a day …]`, growing. The batch is in the raw table and in
- * none of its rollups. Then ClickHouse is killed with one more such batch, and a new owner's checks are timed from
- * their start on.
+ * Measures how long it takes to find out what became of a batch, and to complete it, depending on how many clicks of
+ * that day are stored already: `tsx bench/micro/repair-time.ts [millions of rows a day …]`, in growing order. The batch
+ * is in the raw table and in none of its rollups. Then ClickHouse is killed with one more such batch, and the checks of
+ * a new owner are timed once it is up again.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,10 @@ const rowsPerInsert = 1_000_000;
 const links = 20_000;
 const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];
 
-/** Realistic clicks: of the hour so far, of links of which few have many. Numbered as batches of the usual size. */
+/**
+ * The statement that stores realistic clicks, in which a few links have most clicks. They are numbered as batches of
+ * the usual size.
+ */
 function clicksFrom(start: number, count: number, startOfTime: number): string {
   const at = `{from:Int64} + toInt64(floor((number + ${startOfTime}) * {step:Float64}))`;
   return `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time, platform, country, campaign, user_agent, visitor,
@@ -60,7 +63,7 @@ const selects = await client.query<{ name: string; as_select: string }>(
 let stored = 0;
 let batchNo = Date.now();
 
-/** Up to this many rows, spread over the day. */
+/** Inserts rows, spread over the day, until this many are stored. */
 async function fill(rows: number): Promise<void> {
   const [from, step] = [today - DAY_MS, DAY_MS / (rows - stored)];
   const first = batchNo + 1 - Math.floor(stored / batchRows);
@@ -72,7 +75,7 @@ async function fill(rows: number): Promise<void> {
   batchNo = first + Math.ceil(stored / batchRows);
 }
 
-/** The next batch, which reaches only the raw table. */
+/** Inserts the next batch into the raw table only. */
 async function insertWithoutRollups(): Promise<{ partition: number; batch_no: number }> {
   for (const { name, as_select } of selects) {
     await client.command(`ALTER TABLE ${name} MODIFY QUERY SELECT * FROM (${as_select}) WHERE 0`);

@@ -1,7 +1,8 @@
 /**
- * Retention and revenue by age of 52 weeks of one large tenant: `tsx bench/micro/retention-cost.ts [events] [repeats] [recorded events]`.
- * Ten events for each install, at most 60 days after it, one of them with revenue in one of two currencies. The recorded events are
- * stored as records, and cells are made of them as ingest does it. Then the cells of all events are made directly, and asked.
+ * Measures retention and revenue by age of 52 weeks of one large tenant: `tsx bench/micro/retention-cost.ts [events]
+ * [repeats] [recorded events]`. There are ten events for each install, at most 60 days after it, one of them with
+ * revenue in one of two currencies. The recorded events are stored as records, from which cells are made as ingest does
+ * it. Then the cells of all events are inserted directly, and queried.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
@@ -187,7 +188,9 @@ function insertCells(columns: string, rows: string): Promise<void> {
   );
 }
 
-/** What corrections would store. Of single links, only the ages that are asked: no query reads the others. */
+/**
+ * Inserts the cells that corrections would store. For single links, only the queried ages: no query reads the others.
+ */
 async function makeCells(): Promise<void> {
   for (let age = -1; age < ageMax; age++) {
     // The share of installs with an event at that age.
@@ -205,7 +208,10 @@ async function makeCells(): Promise<void> {
   }
 }
 
-/** One payment of each install. Every quarter of an hour has revenue of each age in each currency, which is the most there can be. */
+/**
+ * Inserts one payment of each install. Every quarter of an hour has revenue of each age in each currency, which is the
+ * maximum.
+ */
 async function makeRevenue(): Promise<void> {
   for (let age = 0; age < ageMax; age++)
     for (const currency of currencies)
@@ -220,7 +226,7 @@ async function makeRevenue(): Promise<void> {
     );
 }
 
-/** Merges that follow inserts would count as the cost of an answer. */
+/** Waits until merges have ended: those that follow inserts would count as the cost of an answer. */
 async function mergesEnded(): Promise<void> {
   for (let quiet = 0; quiet < 3; ) {
     await sleep(systemTime, 1_000);
@@ -250,7 +256,7 @@ async function cpuOf(run: () => Promise<void>): Promise<number> {
   return cpuMs() - before;
 }
 
-/** @returns the rows of the last question, in an order of their own. */
+/** @returns the rows of the last query, sorted. */
 async function ask(what: string, questions: readonly Question[], times = repeats): Promise<string> {
   const taken: number[] = [];
   let rows: unknown[] = [];

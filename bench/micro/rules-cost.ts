@@ -1,6 +1,7 @@
 /**
- * What deciding about a visit and writing its click's line cost a redirector, CPU of this process, for links without rules and with five:
- * `tsx bench/micro/rules-cost.ts [rounds]`. The kinds of links take turns, each in a process that has seen all of them.
+ * Measures the CPU that a redirector needs to decide about a visit and to write the line of its click, for links with
+ * and without rules: `tsx bench/micro/rules-cost.ts [rounds]`. The kinds of links take turns in one process, which has
+ * seen all of them.
  */
 import { newId } from '#common/ids.ts';
 import type { LinkRule } from '#common/links/link-rule.ts';
@@ -16,7 +17,7 @@ const countries = new VisitorCountries('', (error) => {
   throw error;
 });
 const url = 'https://rule.example/';
-/** None of them holds for the visitors below, who come on a Thursday, so all five are looked at. */
+/** None of these rules holds for the visitors below, who come on a Thursday, so all five are evaluated. */
 const others: readonly LinkRule[] = [
   { platform: ['android'], url },
   { os_version_max: '16', url },
@@ -51,7 +52,7 @@ const userAgents = Array.from(
     `Mozilla/5.0 (iPhone; CPU iPhone OS 18_${n} like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.${n} Mobile/15E148 Safari/604.1`,
 );
 const devices = new Devices();
-/** So that nothing is computed for no one. */
+/** Printed at the end, so that the compiler cannot remove the work. */
 let characters = 0;
 
 function visit(plan: LinkPlan, n: number): void {
@@ -72,7 +73,7 @@ for (let round = 0; round <= rounds; round++) {
     const before = process.cpuUsage();
     for (let n = 0; n < visits; n++) visit(one.plan, n);
     const { user, system } = process.cpuUsage(before);
-    // The first round is for the compilers.
+    // The first round warms up the compilers.
     if (round > 0) one.rounds.push((user + system) / visits);
   }
 }

@@ -1,4 +1,7 @@
-/** Retention and revenue by age from the table `active_installs`, with the same figures as `cohorts.ts` gives from the records. */
+/**
+ * Queries retention and revenue by age from the table `active_installs`, with the same figures as `cohorts.ts` gives
+ * from the records.
+ */
 import { ages, cellColumns, cohortMs } from '#clickhouse/active-installs.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Cohorts } from './cohorts.ts';
@@ -15,7 +18,7 @@ import {
 const slot = 'roundDown(begun, {slots:Array(Int64)})';
 const columns: readonly FilterColumn[] = [...cellColumns, 'tag'];
 
-/** The organizations that have cells, and up to when. Rows: ComparedRow. */
+/** The organizations that have cells, and up to when the cells are complete. Rows: ComparedRow. */
 export function comparedOrganizations(scope: Scope): Question {
   return {
     sql: `SELECT organization_id, toUnixTimestamp64Milli(max(as_of)) AS as_of, toUnixTimestamp64Milli(max(revenue_as_of)) AS revenue_as_of
@@ -32,7 +35,10 @@ export interface ComparedRow {
   readonly revenue_as_of: number;
 }
 
-/** Whether cells can answer it, apart from the end of the range: they know neither smaller parts of time nor other fields. */
+/**
+ * Whether cells can answer the query, apart from the end of the range: cells have no smaller parts of time and no other
+ * fields.
+ */
 export function haveCells(scope: Scope, { slots_ms, groupBy }: Pick<Cohorts, 'slots_ms' | 'groupBy'>): boolean {
   const fields = [...filteredColumns(scope), ...(groupBy ? [groupBy] : [])];
   const times = [scope.start_ms, ...slots_ms];
@@ -61,7 +67,7 @@ AND cohort >= toDateTime({start_s:UInt32}, 'UTC') AND cohort < toDateTime({end_s
 
 function paramsOf(scope: Scope, { slots_ms, top, days, observed_ms }: Cohorts) {
   const observed = observedUpTo(observed_ms + 1) / 1000;
-  // Cohorts that begin before its limit have completed the day.
+  // Cohorts that begin before the limit of a day have completed that day.
   const limits = days.map((day) => observed - ((day + 1) * DAY_MS) / 1000);
   return {
     ...scopeParams(scope),
@@ -75,7 +81,7 @@ function paramsOf(scope: Scope, { slots_ms, top, days, observed_ms }: Cohorts) {
 
 /** Rows: SizeRow. */
 export function sizesOfCells(scope: Scope, cohorts: Cohorts): Question {
-  // Cells between the same two limits are added up first: it costs less than to compare each with all of them.
+  // Cells between the same two limits are added up first, which costs less than comparing each cell with all limits.
   return {
     sql: `SELECT begins * 1000 AS slot, grp, sum(n) AS installs, sumForEach(arrayMap(limit -> if(bound < limit, n, 0), {limits:Array(Int64)})) AS eligible
 FROM (SELECT ${slot} AS begins, roundDown(begun, {bounds:Array(Int64)}) AS bound, grp, sum(installs) AS n
@@ -98,7 +104,7 @@ GROUP BY slot, grp`,
 
 /** Rows: RevenueRow. */
 export function revenueInCells(scope: Scope, cohorts: Cohorts): Question {
-  // First, ages are added up that count for the same days: those above one asked day and up to the next.
+  // First, ages that count for the same days are added up: those above one queried day and up to the next.
   const cells = cellsOf(scope, cohorts, `age BETWEEN ${ages.revenue} AND {age_max:Int64}`, 'currency, revenue');
   return {
     sql: `SELECT begins * 1000 AS slot, grp, currency, arrayMap(sum -> toString(sum), sumForEach(

@@ -1,10 +1,10 @@
 /**
- * Finds missing clicks. Frames of a producer are numbered without gaps, and so are the records of a frame; a click is a
- * row of `clicks` or, if it could not become one, a dead letter. So a number that is skipped is a click that was lost.
+ * Finds missing clicks. The frames of a producer are numbered without gaps, and so are the records of a frame. A click
+ * is a row of `clicks` or, if it could not become one, a dead letter. So a skipped number is a lost click.
  *
- * Frames are numbered per lane: producer, kind and partition of the log. This only works for clicks: what an SDK sent
- * twice is dropped and leaves no row, so a frame without rows may be complete. Nor does it find the last records of a
- * frame, or frames after a lane's last.
+ * Frames are numbered per lane: producer, kind and partition of the log. This works only for clicks: repeats from an
+ * SDK are dropped and leave no row, so a frame without rows may be complete. It finds neither the last records of a
+ * frame nor frames after the last one of a lane.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -21,11 +21,11 @@ export interface MissingClicks {
   readonly records: number;
 }
 
-/** Gaps that are checked again; if there are more, the first of them are enough to raise an alarm. */
+/** Maximum number of gaps that are checked again: if there are more, these are enough to raise an alarm. */
 const gapsMax = 20;
-/** How far back to look for the preceding frame: a gap after a longer pause of the producer is not seen. */
+/** How far back to look for the preceding frame: a gap after a longer pause of the producer is not detected. */
 const lookBackMs = DAY_MS;
-/** The clock error that is allowed for. */
+/** The clock error that is tolerated. */
 const clockErrorMs = 60 * DAY_MS;
 
 const seen = `SELECT log_partition, producer_id, frame_no, idx, time FROM clicks WHERE time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})
@@ -68,7 +68,10 @@ interface FrameRow {
   readonly missing: number;
 }
 
-/** A clock change may have put a frame at another time: then it is not missing. One query for all gaps. */
+/**
+ * Confirms gaps with one query for all of them: after a clock change, a frame may be stored at another time, and is
+ * then not missing.
+ */
 async function confirmedGaps(
   client: Pick<ClickHouse, 'query'>,
   gaps: readonly GapRow[],

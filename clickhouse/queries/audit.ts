@@ -1,7 +1,6 @@
 /**
- * Checks the figures against the records: every rollup must equal what its raw rows add up to, no raw row may exist
- * twice, and no click may be missing between others. Days are checked one by one, so memory does not grow with the
- * range.
+ * Checks the figures against the records: every rollup must equal the sum of its raw rows, no raw row may exist twice,
+ * and no click may be missing between others. Days are checked one by one, so that memory does not grow with the range.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { type Kind, type RawKind, type Rollup, rawKinds, rollups } from '#clickhouse/rollups.ts';
@@ -18,7 +17,7 @@ export interface AuditRange {
 export interface AuditFault {
   readonly fault: 'rollup_differs' | 'record_stands_twice' | 'clicks_missing';
   readonly table: string;
-  /** For missing clicks: whose, and from which frame on. */
+  /** For missing clicks: the producer, and the first missing frame. */
   readonly producer_id?: string;
   readonly frame_no?: number;
   readonly organization_id: string;
@@ -39,7 +38,7 @@ export interface AuditReport {
   readonly days: number;
   /** Raw rows that were checked. */
   readonly records: number;
-  /** Missing clicks, at least: audit-frames.ts says what it can find. */
+  /** Missing clicks, at least; see audit-frames.ts for what it can find. */
   readonly lost: number;
   readonly duplicated: number;
   /** Cells of rollups that differ. */
@@ -61,7 +60,7 @@ interface Slice {
   readonly to: number;
 }
 
-/** The grouping of a cell, besides its place and time. */
+/** The column by which cells are grouped, besides their place and time. */
 const keysOf: Record<Kind, string> = { clicks: 'is_bot', installs: 'attributed', events: 'revenue_currency' };
 const sumsOf: Record<Kind, readonly string[]> = {
   clicks: ['rows'],
@@ -105,7 +104,7 @@ export interface AuditFailure {
 
 export interface HourReport {
   readonly figures: AuditFigures;
-  /** The first ones. */
+  /** The first failures. */
   readonly failures: readonly AuditFailure[];
 }
 
@@ -176,7 +175,10 @@ async function gapsWithin(client: Pick<ClickHouse, 'query'>, { from, to }: Slice
   });
 }
 
-/** An insert reaches the raw table a moment before its rollups: a fault counts only if a second check finds it too. */
+/**
+ * Runs a check a second time if it finds faults, and returns only what the second finds: an insert reaches the raw
+ * table a moment before its rollups.
+ */
 async function confirmed(look: () => Promise<AuditFault[]>): Promise<AuditFault[]> {
   const first = await look();
   return first.length === 0 ? first : look();
@@ -206,7 +208,7 @@ const place = 'log_partition, producer_id, frame_no, idx';
 /** A reversed event has three rows (original, reversal, replacement), of which one counts. */
 const eventCopies = `greatest(toInt64(count()) - toInt64(uniqExact(${place}, sign, is_learned)), abs(toInt64(uniqExact(${place})) - sum(sign)))`;
 
-/** Rows beyond one per place of a record in the log. */
+/** Finds rows beyond one per place of a record in the log. */
 async function copiesOf(client: Pick<ClickHouse, 'query'>, kind: RawKind, slice: Slice): Promise<AuditFault[]> {
   const found = await client.query<FaultRow>(
     `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(time, 'UTC')) AS bucket_s,
@@ -218,7 +220,7 @@ FROM ${kind} WHERE ${time} GROUP BY organization_id, app_id, bucket_s HAVING n !
   return found.map((row) => faultOf('record_stands_twice', kind, row));
 }
 
-/** Cells of a rollup against the same cells recomputed from raw rows. */
+/** Compares the cells of a rollup with the same cells recomputed from raw rows. */
 async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, slice: Slice): Promise<AuditFault[]> {
   const isByLink = rollup.table.endsWith('_by_link');
   const place = isByLink ? 'link_id, campaign' : 'dimension, value';

@@ -1,4 +1,4 @@
-/** The records of one batch that webhooks report to tenants. An erased person's records have no id. */
+/** Queries the records of one batch that webhooks report to tenants. The records of an erased person have no id. */
 import { isInstall } from '#clickhouse/rollups.ts';
 import type { Question } from './scope.ts';
 
@@ -14,7 +14,7 @@ export interface BatchPlace {
 const campaign = ['campaign', 'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
 const device = ['platform', 'os', 'os_version', 'device_model'] as const;
 
-/** What a webhook says of a record, its id first. Addresses and user agents stay here. */
+/** The fields of a record in a webhook, its id first. Addresses and user agents are not sent. */
 export const webhookColumns = {
   clicks: [
     ...([
@@ -104,7 +104,7 @@ ORDER BY producer_id, frame_no, idx LIMIT {limit:UInt32} OFFSET {offset:UInt32}`
   };
 }
 
-/** Which rows of a table are records of their own, and not openings, reversals or later attributions of one. */
+/** The condition for rows that are records, and not openings, reversals or later attributions of one. */
 const isRecord: Record<Exclude<WebhookTable, 'clicks'>, string> = {
   installs: `install_id != '' AND ${isInstall}`,
   events: "event_id != '' AND sign = 1 AND NOT is_learned",
@@ -113,10 +113,10 @@ const isRecord: Record<Exclude<WebhookTable, 'clicks'>, string> = {
 
 export interface RecordFilter {
   readonly organization_ids: readonly string[];
-  /** Of events: those with these names, and conversions if `hasConversions`. */
+  /** For events: their names; conversions are included as well if `hasConversions`. */
   readonly names: readonly string[];
   readonly hasConversions: boolean;
-  /** Of matches. */
+  /** For matches. */
   readonly outcomes: readonly string[];
 }
 

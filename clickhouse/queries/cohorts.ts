@@ -1,6 +1,7 @@
 /**
- * Installs by the time at which they were installed, and what they did later. Day 0 of an install are the 24 hours after
- * it. A day counts only for installs that have completed it, so that a rate of young installs is not too low.
+ * Queries about installs by the time at which they were installed, and what they did later. Day 0 of an install is the
+ * 24 hours after it. A day counts only for installs that have completed it, so that a rate of recent installs is not
+ * too low.
  */
 import { isInstall } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -46,12 +47,15 @@ export interface RevenueRow extends CohortRow {
   readonly revenue: readonly string[];
 }
 
-/** A record may be sent a little before its install, and then belongs to day 0. */
+/** The age of an event. A record that was sent shortly before its install belongs to day 0. */
 const age = `intDiv(greatest(e.at - i.installed, 0), ${DAY_MS})`;
 const hasCompleted = (day: string) => `installed + (${day} + 1) * ${DAY_MS} <= {observed_ms:Int64}`;
 const days = '{days:Array(Int64)}';
 
-/** An install as 64 bits; the same as the stored column of events. Among 10 million installs, the chance that any two are confused is 1 to 370,000. */
+/**
+ * A key of an install in 64 bits, the same as in the stored column of events. Among 10 million installs, the chance
+ * that any two have the same key is 1 in 370,000.
+ */
 export const deviceKeyOf = "if(install_id = '', 0, cityHash64(app_id, install_id)) AS device_key";
 
 /** The installs of the scope: `slot`, `grp`, `installed` (epoch ms), `device_key`. */
@@ -76,7 +80,7 @@ function paramsOf(scope: Scope, { slots_ms, top, days, observed_ms }: Cohorts): 
 }
 
 /**
- * Events of the installs of the scope. Only the tenant and the app are filtered here: the other filters are about the
+ * Events of the installs of the scope. They are filtered only by tenant and app, because the other filters apply to
  * installs.
  */
 function eventsOf(scope: Scope, cohorts: Cohorts, columns: string, conditions: readonly string[], isEndless: boolean) {
@@ -122,7 +126,7 @@ GROUP BY value ORDER BY total DESC, value LIMIT {values_max:UInt32}`,
 }
 
 export interface ReturnOptions {
-  /** On the day itself, or on it or any later day. */
+  /** If true, events on any later day count as well; otherwise only those on the day itself. */
   readonly isUnbounded: boolean;
   /** The events that count as a return; empty for all. */
   readonly events: readonly string[];
@@ -136,7 +140,7 @@ export function retained(scope: Scope, cohorts: Cohorts, { isUnbounded, events }
   const activity = isUnbounded
     ? `max(${age}) AS activity`
     : `groupBitOr(bitShiftLeft(toUInt64(1), indexOf(${days}, ${age}) - 1)) AS activity`;
-  // The install of a link with several tags is in the group of each.
+  // An install from a link with several tags is in the group of each.
   const isInGroups = cohorts.groupBy === 'tag';
   const group = isInGroups ? 'i.grp' : 'any(i.grp)';
   const isActive = isUnbounded ? 'activity >= day' : 'bitTest(activity, no - 1)';

@@ -1,4 +1,4 @@
-/** Records of an organization that could not be stored, by reason. */
+/** Queries the records of organizations that could not be stored, by reason. */
 import type { Question } from './scope.ts';
 
 export interface RefusedRecords {
@@ -8,7 +8,10 @@ export interface RefusedRecords {
   readonly last_ms: number;
 }
 
-/** The records are kept as they were written, cut at some length: the first occurrence is the record's own field. */
+/**
+ * Dead letters are kept as they were written, up to a maximum length. The first occurrence of the field in the text is
+ * the record's own.
+ */
 export function deadLettersOf(organization_ids: readonly string[], from_ms: number, limit: number): Question {
   return {
     sql: `SELECT kind, reason, count() AS records, toUnixTimestamp64Milli(max(time)) AS last_ms FROM dead_letters

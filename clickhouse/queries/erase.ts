@@ -1,7 +1,7 @@
 /**
- * Blanks the rows of a person, or of an organization's people: columns that identify a person become empty, and nothing
- * else changes. Rows are selected by their place in the log, never by an id, because ClickHouse stores the text of a
- * mutation in a file.
+ * Blanks the rows of a person, or of all people of an organization: columns that identify a person become empty, and
+ * nothing else changes. The rows of a person are selected by their place in the log, never by an id, because ClickHouse
+ * stores the text of a mutation in a file.
  */
 import { recountDays } from '#clickhouse/active-installs.ts';
 import { type ClickHouse, identifier } from '#clickhouse/client.ts';
@@ -31,7 +31,7 @@ export const erasableTables = Object.keys(emptied) as ErasableTable[];
 
 interface Place {
   readonly partition: string;
-  /** Each partition of the log counts the frames of a producer itself, and so does each kind of record in it. */
+  /** Frames of a producer are numbered per partition of the log and kind of record. */
   readonly log_partition: number;
   readonly kind: string;
   readonly producer_id: string;
@@ -46,7 +46,7 @@ const sql = {
   person:
     'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id) OR has({user:Array(String)}, user_id)',
   asker: 'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id)',
-  // A row may contain only another name of its device.
+  // A row may have only another name of its device.
   waiting: 'hasAny({device:Array(String)}, arrayMap(key -> substring(key, 3), waiting_keys))',
 };
 
@@ -64,7 +64,7 @@ function paramsOf(scope: ErasureScope, ids: PersonIds): Record<string, unknown> 
   };
 }
 
-/** A server must not log these statements and their parameters. */
+/** Keeps these statements and their parameters out of the query log of the server. */
 const silent = { log_queries: 0 } as const;
 
 /** Ids in the same row as one of these: devices and installs of a user, clicks of an install. */
@@ -87,7 +87,7 @@ export async function idsBeside(
   return { device: texts('device_id'), install: texts('install_id'), click: texts('click_id') };
 }
 
-/** The rows of a person. Other clicks of the same visitor come first: only the named ones lead to them. */
+/** The rows of a person. Other clicks of the same visitor come first, because only the named clicks lead to them. */
 async function* placesOf(
   client: ClickHouse,
   scope: ErasureScope,
@@ -99,7 +99,7 @@ async function* placesOf(
       { ...paramsOf(scope, ids), ...more },
       silent,
     );
-  // The same visitor of the same day is the same person, by our own definition.
+  // By Signpost's own definition, the same visitor on the same day is the same person.
   const visitor = '(app_id, toDate(time), visitor)';
   const own = `SELECT app_id, toDate(time), visitor FROM clicks WHERE ${sql.scope} AND has({click:Array(String)}, click_id)`;
   const isNamed = 'has({click:Array(String)}, click_id)';
@@ -108,7 +108,7 @@ async function* placesOf(
     await find('clicks', `${sql.scope} AND click_id != '' AND ${visitor} IN (${own}) AND NOT ${isNamed}`),
   ];
   yield ['clicks', await find('clicks', `${sql.scope} AND ${isNamed}`)];
-  // A match mentions every click that it compared, including other devices'.
+  // A match mentions every click that it compared, including clicks of other devices.
   const looked = `${isNamed} OR has({click:Array(String)}, shadow_click_id) OR arrayExists(one -> position(detail, one) > 0, {click:Array(String)})`;
   yield ['matches', await find('matches', `${sql.scope} AND (${sql.asker} OR ${looked})`)];
   yield ['dead_letters', await find('dead_letters', `record != '' AND (${deadLetter})`, { texts: textsOf(ids) })];
@@ -116,7 +116,10 @@ async function* placesOf(
     yield [table, await find(table, `${sql.scope} AND (${personIn(table)})`)];
 }
 
-/** A rejected record names its organization, unless it is malformed; then only a long id can be assumed unique. */
+/**
+ * A rejected record contains its organization, unless it is malformed. In that case, only a long id can be assumed to
+ * be unique.
+ */
 const longIdChars = 16;
 const deadLetter = `
   (position(record, {organization_id:String}) > 0 AND arrayExists(text -> position(record, text) > 0, {texts:Array(String)}))
@@ -134,8 +137,8 @@ function textsOf(ids: PersonIds): string[] {
 }
 
 /**
- * Stores the UTC days (since 1970) whose cells the erasure changes, before the first row is blanked: afterwards, they cannot be found any
- * more. @returns all days to count again, with those of earlier runs that were killed.
+ * Stores the UTC days (since 1970) with cells that the erasure changes, before the first row is blanked: afterwards
+ * they cannot be found any more. @returns all days to count again, including those of earlier runs that were killed.
  */
 export type NoteDays = (days: readonly number[]) => Promise<readonly number[]>;
 
@@ -180,7 +183,7 @@ async function activeDays(client: ClickHouse, scope: ErasureScope, ids: PersonId
   return rows.map(({ day }) => day);
 }
 
-/** Blanked rows change no count, so the days are marked. */
+/** Marks days to be counted again, because blanked rows change no count. */
 async function recount(client: ClickHouse, organizationId: string, days: readonly number[]): Promise<void> {
   if (days.length === 0) return;
   const { sql, params, settings } = recountDays(organizationId, days);

@@ -1,4 +1,4 @@
-/** Raw records in storage order, so that streaming them needs no memory. */
+/** Queries raw records in storage order, so that streaming them needs no memory. */
 import type { Settings } from '#clickhouse/client.ts';
 import { isInstall, rawKinds } from '#clickhouse/rollups.ts';
 import { CAMPAIGN_FIELDS } from '#common/campaign-fields.ts';
@@ -13,7 +13,7 @@ export type ExportKind = (typeof exportKinds)[number];
 const device =
   'platform os os_version device_model app_version sdk_name sdk_version language country region city ip'.split(' ');
 
-/** Exported columns, the id first; the columns about a row's origin stay internal. */
+/** Exported columns, the id first; the columns about the origin of a row stay internal. */
 export const exportColumns: Record<ExportKind, readonly string[]> = {
   clicks: [
     ...'click_id organization_id app_id link_id time ip user_agent platform os os_version browser'.split(' '),
@@ -60,9 +60,7 @@ export interface ExportPosition {
   readonly id: string;
 }
 
-/**
- * Times are exported in ISO 8601, amounts as exact text. One thread reads in order; more would only use more memory.
- */
+/** Exports times in ISO 8601 and amounts as exact text. One thread reads in order; more would only use more memory. */
 export const exportSettings: Settings = {
   date_time_output_format: 'iso',
   output_format_json_quote_decimals: 1,

@@ -1,9 +1,9 @@
 /**
- * The figures of clicks, installs and events under common keys. Each kind is read from its own smallest table; rollup
- * cells that a boundary cuts are read from raw rows, so the sums are the same either way.
+ * Queries the figures of clicks, installs and events under common keys. Each kind is read from its own smallest table;
+ * rollup cells that a boundary cuts are read from raw rows, so the sums are the same either way.
  *
  * Parsing a query costs ClickHouse more than reading these few rows (6 ms against 1 to 3), so each query is as flat as
- * possible, and kinds that need no common order are queried side by side (figureParts) instead of in one UNION.
+ * possible. Kinds that need no common order are queried in parallel (figureParts) instead of in one UNION.
  */
 import { isInstall, type Kind } from '#clickhouse/rollups.ts';
 import {
@@ -20,7 +20,7 @@ import {
 import { type Source, sourceOf } from './source.ts';
 
 export interface FigureKeys {
-  /** Beginnings of buckets, epoch milliseconds, as is the key `slot`; a beginning before 1970 is raised to 1970. */
+  /** Beginnings of buckets in epoch milliseconds; so is the key `slot`. A beginning before 1970 is raised to 1970. */
   readonly slots_ms?: readonly number[];
   /** Each becomes a key `k_<column>`. */
   readonly columns?: readonly FilterColumn[];
@@ -147,7 +147,7 @@ FROM ${fromOf(kind, source, scope, keys)}${groupingOf(kind, keys)}`;
 function groupingOf(kind: Kind, keys: FigureKeys): string {
   const names = [...keyNames(keys), ...(kind === 'events' && keys.withRevenue !== false ? ['revenue_currency'] : [])];
   if (names.length === 0) return '';
-  // If all events were reversed, nothing is left, not even a currency.
+  // If all events were reversed, no row remains, not even its currency.
   if (kind === 'events') return `\nGROUP BY ${names.join(', ')} HAVING f_events != 0`;
   const isWithWhole = keys.withWhole === true && kind === 'clicks';
   return isWithWhole ? `\nGROUP BY GROUPING SETS ((${names.join(', ')}), ())` : `\nGROUP BY ${names.join(', ')}`;
@@ -174,7 +174,7 @@ function wholeCells(kind: Kind, source: Source, scope: Scope, keys: FigureKeys):
   const conditions = [
     tenantCondition(scope, kind, names),
     ...(pick === '' ? [] : [pick]),
-    // A cell that the beginning or the end cuts is among the cut ones.
+    // A cell that is cut by the beginning or the end of the range is one of the cut cells.
     cellTimeCondition,
     ...(cutCells.length > 0 ? [`toUnixTimestamp(bucket) NOT IN (${cutCells.join(', ')})`] : []),
     ...bots,
@@ -292,7 +292,7 @@ function keyNames(keys: FigureKeys): string[] {
 function keyExpressions(kind: Kind, keys: FigureKeys, time: 'time' | 'bucket', names: ColumnNames): string[] {
   const expressions: string[] = [];
   if (keys.slots_ms) {
-    // A rollup cell that a slot cuts is read from raw rows, so whole seconds suffice to assign the others.
+    // Rollup cells that a slot cuts are read from raw rows, so whole seconds suffice to assign the other cells.
     const ms = time === 'bucket' ? 'toInt64(toUnixTimestamp(bucket)) * 1000' : 'toUnixTimestamp64Milli(time)';
     expressions.push(`roundDown(${ms}, {slots:Array(Int64)}) AS slot`);
   }

@@ -1,6 +1,6 @@
 /**
- * How far clicks or installs get: each step is reached at its first record after the step before, within a time from the
- * entrance. The entrances themselves are counted as everywhere else (topValues, figureParts).
+ * Queries how far clicks or installs get in a funnel: each step is reached at its first record after the previous step,
+ * within a time from the entrance. Other queries count the entrances themselves (topValues, figureParts).
  */
 import { isInstall } from '#clickhouse/rollups.ts';
 import { deviceKeyOf } from './cohorts.ts';
@@ -15,11 +15,11 @@ import {
 } from './scope.ts';
 
 const at = (ms: string) => `fromUnixTimestamp64Milli(${ms}, 'UTC')`;
-/** From the first possible entrance to the end of the last one's time. */
+/** From the first possible entrance to the end of the time of the last one. */
 const recent = `toDate(time) >= toDate(${at('{start_ms:Int64}')}) AND toDate(time) <= toDate(${at('{newest_ms:Int64}')}) AND time < ${at('{newest_ms:Int64}')}`;
 
 export interface Funnel {
-  /** The records whose way is followed, and to which the filters of the scope apply. */
+  /** The records that enter the funnel, to which the filters of the scope apply. */
   readonly from: 'click' | 'install';
   /** Names of events, in order. */
   readonly events: readonly string[];
@@ -33,11 +33,11 @@ export interface Funnel {
 
 export interface FunnelRow {
   readonly grp: string;
-  /** How many reached each step after the entrance. */
+  /** How many entrances reached each step after the entrance. */
   readonly reached: readonly number[];
 }
 
-/** Rows: FunnelRow, without groups in which nothing followed. */
+/** Rows: FunnelRow, without groups in which no step was reached. */
 export function funnelSteps(scope: Scope, funnel: Funnel): Question {
   const { from, events, window_ms, observed_ms, top } = funnel;
   const entries = from === 'click' ? clickEntries(scope, funnel) : installEntries(scope, funnel);
@@ -60,8 +60,9 @@ export function funnelSteps(scope: Scope, funnel: Funnel): Question {
 const joinSettings = { query_plan_join_swap_table: '0' };
 
 /**
- * Each entrance that got to an install, with the time at which each step was reached, 0 if it was not. The first step needs only the
- * earliest of its events, and the last one only the latest: lists of times, which cost most, are for the steps between.
+ * Each entrance that led to an install, with the time at which each step was reached, or 0. The first step needs only
+ * the earliest of its events, and the last one only the latest: lists of times, which cost most, are needed only for
+ * the steps between.
  */
 function withSteps(scope: Scope, { events }: Funnel, entries: string): string {
   const names = [...new Set(events)];
@@ -74,7 +75,7 @@ function withSteps(scope: Scope, { events }: Funnel, entries: string): string {
   const steps = events.map((name, no) => {
     if (no === 0) return 'found_0 AS reached_0';
     const before = `reached_${no - 1}`;
-    // One event is not two steps.
+    // One event cannot be two steps.
     const isLater = `${events[no - 1] === name ? '>' : '>='} ${before}`;
     const after =
       no === last
@@ -115,7 +116,7 @@ function group(kind: 'clicks' | 'installs', { groupBy, top }: Funnel): string {
   return top ? `if(has({top:Array(String)}, ${own}), ${own}, '\\0')` : own;
 }
 
-/** The filters are about the entrances: of what follows, only the tenant and the app. */
+/** The condition on what follows an entrance: only the tenant and the app, because the filters apply to entrances. */
 function tenantOf(scope: Scope, kind: 'installs' | 'events'): string {
   const { app_id } = scope.filters;
   return tenantCondition({ ...scope, filters: app_id ? { app_id } : {} }, kind);

@@ -18,7 +18,7 @@ export interface BreakdownRow {
   readonly clicks: number;
   /** Clicks of all values. */
   readonly total: number;
-  /** The last one of all values, epoch ms. */
+  /** The last click of all values, epoch ms. */
   readonly last_ms: number;
 }
 
@@ -43,13 +43,13 @@ ORDER BY clicks DESC, value LIMIT {values_max:UInt32} BY breakdown`,
 }
 
 /**
- * Time of the last click by a person, whatever the range of the scope. Rows: `last_ms`, 0 without any. @param sinceMs
- * only from here on, epoch ms; 0 for all.
+ * Time of the last click by a person, regardless of the range of the scope. Rows: `last_ms`, 0 without any. @param
+ * sinceMs only clicks from this time on, epoch ms; 0 for all.
  */
 export function lastClick(scope: Scope, sinceMs: number): Question {
   const params = { ...scopeParams(scope), since_s: Math.max(0, Math.floor(sinceMs / 1000)) };
   const since = (column: string) => `${column} >= toDateTime({since_s:UInt32}, 'UTC')`;
-  // Filters that the rollup does not support need a scan of all records; otherwise it gives the day.
+  // A filter that the rollup does not support needs a scan of all records; otherwise the rollup gives the day.
   const isRaw = filteredColumns(scope).some((column) => !byLinkColumns.includes(column));
   const when = isRaw
     ? since('time')
@@ -60,7 +60,7 @@ export function lastClick(scope: Scope, sinceMs: number): Question {
   };
 }
 
-/** The day of the first record in the scope, whatever the range. Rows: `first_ms`, 0 without any. */
+/** The day of the first record in the scope, regardless of its range. Rows: `first_ms`, 0 without any. */
 export function firstDay(scope: Scope): Question {
   const parts = (['clicks', 'installs', 'events'] as const).map(
     (kind) =>

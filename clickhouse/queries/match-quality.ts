@@ -1,4 +1,4 @@
-/** How well matching by score would have done in the cases where evidence shows the truth. */
+/** Queries how well matching by score would have done in cases where evidence shows the truth. */
 import { matchTimeCondition } from './matches.ts';
 import { type Question, type Scope, scopeParams, tenantCondition } from './scope.ts';
 
@@ -33,7 +33,7 @@ export interface TruthRow {
   readonly detail: string;
 }
 
-/** The newest of them, so that they can be decided again. */
+/** The newest of these matches, so that they can be decided again. */
 export function knownTruths(scope: Scope, limit: number): Question {
   return {
     sql: `SELECT link_id, detail FROM matches WHERE ${tenantCondition(scope, 'matches')} AND ${matchTimeCondition} AND ${isTruth}

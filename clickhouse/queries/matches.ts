@@ -1,4 +1,4 @@
-/** Matches for display: an app's, newest first, or one by its id. */
+/** Queries matches for display: those of an app, newest first, or one by its id. */
 import { type Question, type Scope, scopeParams, tenantCondition } from './scope.ts';
 
 export interface StoredMatch {

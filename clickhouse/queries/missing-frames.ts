@@ -1,4 +1,4 @@
-/** Frames of clicks that a producer wrote and that were committed, but of which ClickHouse has no row any more. */
+/** Finds frames of clicks that were written and committed, but of which ClickHouse has no row any more. */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 
 /** A producer's frames of clicks in one partition of the log, committed up to the mark. */
@@ -20,8 +20,8 @@ const both = (condition: string) =>
    UNION ALL SELECT frame_no, batch_no FROM dead_letters WHERE kind = 'click' AND ${ofLane} AND ${condition}`;
 
 /**
- * The missing frames of a lane after the last frame that was stored in a batch up to a given number. @param isWhole the
- * producer began after that batch, so all of its frames are checked. @throws ClickHouseFailure
+ * The missing frames of a lane after the last frame that was stored in a batch up to a given number. @param isWhole
+ * true if the producer began after that batch, so that all of its frames are checked. @throws ClickHouseFailure
  */
 export async function missingFrames(
   client: Pick<ClickHouse, 'query' | 'stream'>,
@@ -44,7 +44,7 @@ export async function missingFrames(
   );
   for await (const lot of lots) {
     for (const { frame_no } of lot) {
-      // For a lane older than the first row, it is unknown what came before.
+      // If no earlier row is known, it is unknown which frames came before the first one.
       if (next > 0 && frame_no > next) missing.push({ partition, producer_id, from: next, to: frame_no - 1 });
       next = Math.max(next, frame_no + 1);
     }

@@ -1,4 +1,4 @@
-/** Links or campaigns sorted by a figure, one page at a time, each with its figures. */
+/** Queries links or campaigns sorted by a figure, one page at a time, each with its figures. */
 import { figureParts, figures, keysAlone } from './figures.ts';
 import type { FilterColumn, Filters, Question, Scope } from './scope.ts';
 
@@ -108,19 +108,14 @@ export function rankingTotal(scope: Scope, column: RankedColumn): Question {
   };
 }
 
-/**
- * Unique clicks of the ids of one page. Rows: `id`, `f_unique_clicks`, and the `f_clicks` that they were found among.
- */
+/** Unique clicks of the ids of one page. Rows: `id`, `f_unique_clicks`, and `f_clicks`, among which they were found. */
 export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
   const keys = { columns: [columnOfRanking(column)], withUniques: true, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['clicks']);
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${columnOfRanking(column)}`, 'id'), params }));
 }
 
-/**
- * Amounts of the ids of one page. Rows: `id`, `f_currency` ('' without an amount), `f_revenue`, and the `f_events` of
- * it.
- */
+/** Amounts of the ids of one page. Rows: `id`, `f_currency` ('' without an amount), `f_revenue`, and its `f_events`. */
 export function revenueOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
   const keys = { columns: [columnOfRanking(column)], withUniques: false, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['events']);
@@ -137,7 +132,7 @@ SELECT k_campaign AS id, k_link_id, sum(f_records) AS n FROM (${sql}) GROUP BY i
   };
 }
 
-/** The currency of the most events with revenue; none without any. Rows: `currency`. */
+/** The currency of most events with revenue. Rows: `currency`; no row without revenue. */
 export function mainCurrency(scope: Scope): Question {
   const { sql, params } = figures(scope, { withUniques: false, withBots: false });
   return {
@@ -146,9 +141,9 @@ export function mainCurrency(scope: Scope): Question {
   };
 }
 
-/** Ids that were found within the scope already narrow it further, whatever its own filter on that column. */
+/** Narrows the scope to ids that were found within it, which replaces its own filter on that column. */
 function narrowed(scope: Scope, column: RankedColumn, ids: readonly string[]): Scope {
-  // The values of a filter by tag are links.
+  // A filter by tag has links as its values.
   if (column === 'tag') return scope;
   const filters: Filters = { ...scope.filters, [columnOfRanking(column)]: { values: ids, isExclusion: false } };
   return { ...scope, filters };

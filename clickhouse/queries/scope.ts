@@ -32,8 +32,9 @@ export type FilterColumn = (typeof filterColumns)[number];
 const noValue = "''";
 
 /**
- * The rule that led the click of an install or an event. Looked up when it is asked for, among the clicks of these records only: a
- * record of the log has the click, and a click is never stored without its rule. Parameters: those of scopeParams.
+ * The rule that was applied to the click of an install or an event. It is looked up at query time, among the clicks of
+ * these records only: a record in the log has the click id, and a click is never stored without its rule. Parameters:
+ * those of scopeParams.
  */
 function ruleOfClick(kind: 'installs' | 'events'): string {
   const tenant = 'organization_id IN {organization_ids:Array(String)}';
@@ -45,8 +46,8 @@ function ruleOfClick(kind: 'installs' | 'events'): string {
 }
 
 /**
- * Fields that not every kind of record has, or that are not a column of the same name: their SQL, for each kind that has
- * them. A record of any other kind has no value there, like one whose value is empty.
+ * The SQL of fields that not every kind of record has, or that are not a column of the same name, by the kinds that
+ * have them. For any other kind, the field is empty.
  */
 const expressions: Partial<Record<FilterColumn, Partial<Record<RawKind, string>>>> = {
   referrer: { clicks: 'referrer_host' },
@@ -59,7 +60,7 @@ const expressions: Partial<Record<FilterColumn, Partial<Record<RawKind, string>>
   match_certainty: {
     installs: "multiIf(NOT attributed, 'none', match_guaranteed, 'guaranteed', 'probabilistic')",
   },
-  // The values of such a filter are the links that have the tags.
+  // A filter by tag has the links with these tags as its values.
   tag: { clicks: 'link_id', installs: 'link_id', events: 'link_id', matches: 'link_id' },
 };
 
@@ -76,17 +77,20 @@ export function hasColumn(kind: RawKind, column: FilterColumn): boolean {
 
 export interface Filter {
   readonly values: readonly string[];
-  /** All but these. */
+  /** If true, all values but these. */
   readonly isExclusion: boolean;
 }
 
 export type Filters = Readonly<Partial<Record<FilterColumn, Filter>>>;
 
-/** Which links have which tags: the link at each place has the set whose number, from 1, is at the same place. */
+/**
+ * Which links have which tags. The link at each index has the set with the number (from 1) at the same index of
+ * `set_nos`.
+ */
 export interface LinkTags {
   readonly link_ids: readonly string[];
   readonly set_nos: readonly number[];
-  /** The first one is that of all other links. */
+  /** The first set is that of all other links. */
   readonly sets: readonly (readonly string[])[];
 }
 
@@ -103,11 +107,11 @@ export interface Scope {
   readonly tags?: LinkTags;
 }
 
-/** A rollup has some columns under another name. */
+/** Columns that a rollup has under another name. */
 export type ColumnNames = Readonly<Partial<Record<FilterColumn, string>>>;
 
 /**
- * The condition on tenant and filters, without the time. Every read of tenants' records uses it. Its parameters are
+ * The condition on tenant and filters, without the time. Every read of records of tenants uses it. Its parameters are
  * those of scopeParams.
  */
 export function tenantCondition(scope: Scope, kind: RawKind, names: ColumnNames = {}): string {
@@ -120,7 +124,7 @@ export function tenantCondition(scope: Scope, kind: RawKind, names: ColumnNames 
   return conditions.join(' AND ');
 }
 
-/** A comparison with one value costs less than a set look-up for every row. */
+/** Compares with one value if there is only one, since that costs less than a set look-up for every row. */
 function isAmong(column: string, parameter: string, values: readonly string[], isExclusion: boolean): string {
   const bound = `{${parameter}:Array(String)}`;
   if (values.length === 1) return `${column} ${isExclusion ? '!=' : '='} ${bound}[1]`;
@@ -129,7 +133,7 @@ function isAmong(column: string, parameter: string, values: readonly string[], i
 
 /**
  * The condition on the time of raw rows. Their key has the day long before the time, and ClickHouse uses the day only
- * if the condition names it: without it, a query for an hour reads a whole month of the tenant.
+ * if the condition contains it: without it, a query for an hour reads a whole month of the tenant.
  */
 export function rawTimeCondition({ start_ms, end_ms }: Scope): string {
   const days = `toDate(time) >= toDate(fromUnixTimestamp64Milli({start_ms:Int64}, 'UTC')) AND toDate(time) <= toDate(fromUnixTimestamp64Milli({end_ms:Int64} - 1, 'UTC'))`;
@@ -139,8 +143,9 @@ export function rawTimeCondition({ start_ms, end_ms }: Scope): string {
 }
 
 /**
- * The condition on the cells of a rollup; cells that the beginning or the end cuts are handled elsewhere. It compares
- * whole seconds, as stored: comparing milliseconds would convert every cell first, a tenth of the cost of a ranking.
+ * The condition on the cells of a rollup; cells that the beginning or the end of the range cuts are handled elsewhere.
+ * It compares whole seconds, as stored: comparing milliseconds would convert every cell first, which is a tenth of the
+ * cost of a ranking.
  */
 export const cellTimeCondition =
   "bucket >= toDateTime({start_s:UInt32}, 'UTC') AND bucket < toDateTime({end_s:UInt32}, 'UTC')";
@@ -166,12 +171,12 @@ export function scopeParams(scope: Scope): Params {
   return params;
 }
 
-/** The only links whose clicks can count; none: those of any. */
+/** The only links of which clicks can count; empty for all links. */
 function linksOf({ link_id }: Filters): readonly string[] {
   return link_id === undefined || link_id.isExclusion ? [] : [...link_id.values];
 }
 
-/** Rounded up to the whole seconds of a DateTime. */
+/** Rounds up to the whole seconds of a DateTime. */
 function secondsOf(ms: number): number {
   return Math.min(Math.max(0, Math.ceil(ms / 1000)), 2 ** 32 - 1);
 }
@@ -190,6 +195,6 @@ export function groupOf(kind: RawKind, column: FilterColumn, names: ColumnNames 
 export interface Question {
   readonly sql: string;
   readonly params: Params;
-  /** For this query alone. */
+  /** Settings for this query alone. */
   readonly settings?: Settings;
 }

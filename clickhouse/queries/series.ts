@@ -1,4 +1,7 @@
-/** Figures by bucket, and optionally by the values of one column: rows of each kind, which the caller combines. */
+/**
+ * Queries figures by bucket, and optionally by the values of one column. There are rows of each kind, which the caller
+ * combines.
+ */
 import { kinds } from '#clickhouse/rollups.ts';
 import { type FigureKeys, figureParts, figures } from './figures.ts';
 import type { FilterColumn, Question, Scope } from './scope.ts';

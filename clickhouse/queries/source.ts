@@ -1,4 +1,4 @@
-/** Chooses the table to read a figure from: the smallest one that gives it exactly. */
+/** Chooses the smallest table that gives a figure exactly. */
 import type { Kind } from '#clickhouse/rollups.ts';
 import { dayDimensions } from '#clickhouse/rollups.ts';
 import { type ColumnNames, type FilterColumn, filteredColumns, hasColumn, type Scope } from './scope.ts';
@@ -7,8 +7,8 @@ const quarterS = 900;
 const dayS = 86_400;
 const shortMs = 40 * dayS * 1000;
 /**
- * Rollup cells that a boundary may cut; their content is then read from raw rows. With more, a finer table is cheaper.
- * A range with its previous one cuts three.
+ * Maximum number of rollup cells that boundaries may cut; their content is then read from raw rows. With more, a finer
+ * table is cheaper. A range together with the previous range cuts three.
  */
 const cutCellsMax = 4;
 
@@ -40,7 +40,7 @@ export function sourceOf(
   const daily = dailySource(kind, [...needed]);
   const cutDays = cutCells(boundariesMs, dayS, scope);
   const cutQuarters = cutCells(boundariesMs, quarterS, scope);
-  // For more than a month, whole quarters cost less than days with raw pieces between them.
+  // For more than a month, whole quarters cost less than days with raw rows between them.
   const isShort = needed.size === 0 && cutQuarters?.length === 0 && scope.end_ms - scope.start_ms <= shortMs;
   if (needed.size === 0 && cutDays && cutDays.length > 0 && cutQuarters?.length === 0 && !isShort) {
     return daysAndQuarters(kind, cutDays);
@@ -90,7 +90,7 @@ function dailySource(kind: Kind, needed: readonly FilterColumn[]): Daily | null 
   return isByLink ? { kind: 'rollup', table: `${kind}_by_link`, pick: '', names: {} } : null;
 }
 
-/** Null if too many are cut, or most of the range. */
+/** The cells that boundaries cut; null if these are too many, or most of the range. */
 function cutCells(boundariesMs: readonly number[], cellSeconds: number, scope: Scope): number[] | null {
   const cut = new Set<number>();
   for (const boundary of boundariesMs) {

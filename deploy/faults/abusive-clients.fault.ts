@@ -8,7 +8,10 @@ import type { Latencies } from '#deploy/journeys/probe.ts';
 import { Stack } from '#deploy/journeys/stack.ts';
 import { times } from './fault-sizes.ts';
 
-/** Abuse of this size takes processor time on the same machine: the test looks for a service that stops responding. */
+/**
+ * Abuse of this size takes processor time on the same machine, so the bound is wide: the test looks for a service that
+ * stops responding.
+ */
 const P99_MS = 400;
 const TIMES_QUIET = 10;
 const MEMORY_GROWTH_MIB = 64;

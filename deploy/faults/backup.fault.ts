@@ -1,4 +1,4 @@
-/** A restore of the databases while journals and log survive: the replay stores again what is newer than the backup. */
+/** Restores the databases while journals and log survive: the replay stores again what is newer than the backup. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { nothingWrong, times } from './fault-sizes.ts';
 import { MachineStage } from './machine-stage.ts';
@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('with journals and log, a restore and a replay bring back every record, once', async () => {
+test('if journals and log survive, a restore and a replay bring back every record exactly once', async () => {
   for (let round = times(3); round > 0; round--) {
     await stage.backUpUnderLoad();
     await stage.stack.interrupt();

@@ -1,6 +1,7 @@
 /**
- * A load balancer with its clients: requests over kept connections, in turn to several addresses. A connection that is refused
- * is tried at the next address, as every balancer does. A connection that ends during a request is a failed request.
+ * A load balancer with its clients: requests over persistent connections, to several addresses in turn. If a connection
+ * is refused, the request goes to the next address, as with any balancer. A connection that ends during a request is a
+ * failed request.
  */
 import { Agent, request } from 'node:http';
 import { sleep, systemTime } from '#common/time.ts';
@@ -74,7 +75,7 @@ export class BalancedLoad {
       sent.setTimeout(patienceMs, () => sent.destroy());
       sent.once('error', (error: NodeJS.ErrnoException) => {
         if (error.code !== 'ECONNREFUSED')
-          this.failures.push(`${error.message}, ${sent.reusedSocket ? 'kept' : 'new'} connection`);
+          this.failures.push(`${error.message}, ${sent.reusedSocket ? 'reused' : 'new'} connection`);
         settle(error.code === 'ECONNREFUSED' ? null : 0);
       });
       sent.end(payload);

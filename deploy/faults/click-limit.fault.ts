@@ -8,7 +8,7 @@ import { LimitedStage, limitedHost } from './limited-stage.ts';
 import { type Latency, PacedVisitors } from './paced-visitors.ts';
 
 const rate = 5_000;
-/** Visits go on for this long after the last click. */
+/** Visits continue for this long after the last click was redirected. */
 const afterMs = 6_000;
 
 let stage: LimitedStage;
@@ -22,29 +22,29 @@ const counts = (answers: ReadonlyMap<number, number>) =>
   [...answers].map(([status, times]) => `${status}: ${times}`).join(', ');
 const ms = ({ visits, p50, p99, max }: Latency) =>
   `${visits} visits, p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}, max ${max.toFixed(0)} ms`;
-const asks = () => stage.metric('signpost_redirector_share_asks_total');
+const shareRequests = () => stage.metric('signpost_redirector_share_asks_total');
 
-test.each([100, 100, 100, 1_000])('of %i clicks each is led on, and no more, at 5,000 visits a second', async (max) => {
+test.each([100, 100, 100, 1_000])('a link redirects exactly %i clicks at 5,000 visits a second', async (max) => {
   const code = await stage.newLink(max);
-  const before = await asks();
+  const before = await shareRequests();
   const beganMs = performance.now();
   const visitors = visit([code]);
   await vi.waitUntil(() => visitors.ledOn >= max, { timeout: 60_000, interval: 5 });
   const usedUpMs = performance.now() - beganMs;
-  const atTheEnd = await asks();
+  const atTheEnd = await shareRequests();
   await sleep(systemTime, afterMs);
-  const later = (await asks()) - atTheEnd;
+  const later = (await shareRequests()) - atTheEnd;
   await visitors.stop();
   console.log(
     [
       `max_clicks ${max}: used up after ${usedUpMs.toFixed(0)} ms, ${visitors.reachedRate.toFixed(0)} visits a second, answers ${counts(visitors.answers)}`,
       `  until the end: ${ms(visitors.latency('until the end'))}`,
       `  after it: ${ms(visitors.latency('after the end'))}; from 1 s after it: ${ms(visitors.latency('after the end', SECOND_MS))}`,
-      `  questions to Postgres: ${atTheEnd - before} until the end, ${later} in ${afterMs / SECOND_MS} s after it`,
+      `  requests to Postgres: ${atTheEnd - before} until the end, ${later} in ${afterMs / SECOND_MS} s after it`,
     ].join('\n'),
   );
   expect(Object.fromEntries(visitors.answers)).toEqual({ 302: max, 410: expect.any(Number) });
-  // Each redirector asks about once a second while another one may return something, and then every 30 seconds.
+  // Each redirector requests clicks about once a second while another one may return some, and then every 30 seconds.
   expect(later).toBeLessThanOrEqual(4 * (1 + afterMs / SECOND_MS));
 });
 
@@ -90,9 +90,9 @@ const disturbances: readonly (readonly [name: string, disturb: (random: SeededRa
   ],
 ];
 
-test('of 100 clicks never one too many is led on at 5,000 visits a second, while redirectors are killed and stores fail', async () => {
+test('a link never redirects more than its max_clicks at 5,000 visits a second, while redirectors are killed and stores fail', async () => {
   const random = new SeededRandom(seed);
-  const total = { links: 0, led_on: 0, lost: 0, kills: 0 };
+  const total = { links: 0, redirected: 0, lost: 0, kills: 0 };
   const wrong: string[] = [];
   for (let round = 0; round < times(14); round++) {
     const limits = [100, 100, 100, 1_000];
@@ -115,15 +115,15 @@ test('of 100 clicks never one too many is led on at 5,000 visits a second, while
       const isRight = seen.ledOn <= inJournals && inJournals <= max && used === max && max - seen.ledOn <= seen.cut;
       if (!isRight)
         wrong.push(
-          `${code}: led on ${seen.ledOn}, recorded ${inJournals}, used ${used} of ${max}, ${seen.cut} connections cut`,
+          `${code}: redirected ${seen.ledOn}, recorded ${inJournals}, used ${used} of ${max}, ${seen.cut} connections cut`,
         );
       total.links++;
-      total.led_on += seen.ledOn;
+      total.redirected += seen.ledOn;
       total.lost += max - seen.ledOn;
     }
     total.kills += killed.length;
     console.log(
-      `round ${round} (${name}, ${killed.length} killed after ${led} clicks): ${visitors.reachedRate.toFixed(0)} visits a second, answers ${counts(visitors.answers)}, led on ${codes.map((code) => visitors.seen.get(code)?.ledOn).join(' ')}`,
+      `round ${round} (${name}, ${killed.length} killed after ${led} clicks): ${visitors.reachedRate.toFixed(0)} visits a second, answers ${counts(visitors.answers)}, redirected ${codes.map((code) => visitors.seen.get(code)?.ledOn).join(' ')}`,
     );
   }
   console.log(`seed ${seed}: ${JSON.stringify(total)}`);

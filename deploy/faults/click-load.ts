@@ -33,8 +33,9 @@ export class ClickLoad {
   readonly #idle = new Set<Visitor>();
   readonly #visitors: Visitor[] = [];
   readonly #latencies: number[] = [];
-  /** Answers by status, and connections that ended in the middle of a request. */
+  /** Answers by status. */
   readonly answers = new Map<number, number>();
+  /** Connections that ended in the middle of a request. */
   cut = 0;
   #allowance = 0;
   #ticker: NodeJS.Timeout | undefined;
@@ -60,7 +61,7 @@ export class ClickLoad {
     return this.#options.ledger.counts.sent;
   }
 
-  /** Milliseconds, for the answers since the last call; the maximum if `share` is 1. */
+  /** Latencies in milliseconds of the answers since the last call. */
   takeLatencies(): { p50: number; p99: number; max: number; answers: number } {
     const sorted = this.#latencies.splice(0).sort((a, b) => a - b);
     const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
@@ -106,7 +107,7 @@ class Visitor {
   readonly #options: ClickLoadOptions;
   #socket: Socket | undefined;
   #text = '';
-  /** 0: no request is open. */
+  /** Number of the open request; 0 if there is none. */
   #number = 0;
   #sentAt = 0;
   #timer: NodeJS.Timeout | undefined;

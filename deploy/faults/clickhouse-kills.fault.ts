@@ -1,5 +1,5 @@
 /**
- * ClickHouse killed a thousand times, each time in the middle of an insert, sometimes together with the owner of the
+ * Kills ClickHouse a thousand times, each time in the middle of an insert, sometimes together with the owner of the
  * partition.
  */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -21,13 +21,13 @@ import { seed, times } from './fault-sizes.ts';
 import { Store } from './store.ts';
 
 const monthMs = 32 * DAY_MS;
-/** A kill comes at any moment of an insert, sometimes shortly after it. */
+/** A kill comes within this many durations of an insert: at any moment of it, sometimes shortly after it. */
 const afterInsert = 1.2;
 /** Kills between two comparisons of all figures; nothing is inserted or killed during one. */
 const comparedEvery = 100;
 const insertsBeforeMax = 4;
 const ownerDies = 0.2;
-/** No delay after a restart: a thousand of its starts take long enough. */
+/** Retries come almost at once, since a thousand starts of ClickHouse take long enough. */
 const retryMsMax = 20;
 const impatient = {
   ...systemTime,
@@ -48,7 +48,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
   await migrateClickHouse(client, { retentionDays: 36_500 });
   await client.close();
   const nothing = async () => undefined;
-  const place = new SinkStage(
+  const stage = new SinkStage(
     [
       { url: postgres.directUrl, urlAs: () => postgres.directUrl, stop: nothing },
       { url, stop: nothing },
@@ -58,7 +58,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
 
   let [inserts, running, rows, isOver, isComparisonDue] = [0, 0, 0, false, false];
   let insertMs = 25;
-  const counted = new Proxy<RawStore>(place.store, {
+  const counted = new Proxy<RawStore>(stage.store, {
     get: (store, name: keyof RawStore) => {
       if (name !== 'insert') return store[name].bind(store);
       return async (...given: Parameters<RawStore['insert']>) => {
@@ -72,22 +72,22 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
     },
   });
   const sums = newSinkCounters();
-  let owner = await place.own(0, counted);
+  let owner = await stage.own(0, counted);
   const note = () => {
     for (const [what, count] of Object.entries(owner.sink.held.counters)) sums[what as keyof typeof sums] += count;
   };
 
   const compare = async () => {
-    const figures = await place.figures();
+    const figures = await stage.figures();
     expect(figures).toEqual({ rows, places: rows, rollup_difference: 0 });
     return figures;
   };
-  /** Feeds one frame after another; a frame whose owner has died is sent again. */
+  /** Stores one frame after another. If the owner of the partition dies, the next owner stores the frame again. */
   const feed = async () => {
     while (!isOver) {
       if (isComparisonDue) await compare().then(() => (isComparisonDue = false));
       const now = Date.now();
-      const frame = place.frame(
+      const frame = stage.frame(
         Array.from(
           { length: random.between(5, 200) },
           (_, n) => now - (n % 3 === 0 && random.next() < 0.5 ? monthMs : n),
@@ -101,7 +101,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
         } catch (error) {
           if (!(error instanceof LeaseLost)) throw error;
           note();
-          owner = await place.own(0, counted);
+          owner = await stage.own(0, counted);
         }
       }
     }
@@ -145,7 +145,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
     figures,
   );
   expect(midway).toBeGreaterThan(0);
-  await place.stop();
+  await stage.stop();
   await server.stop();
   await postgres.stop();
   rmSync(folder, { recursive: true });

@@ -122,7 +122,7 @@ export class ClusterStage {
     return send(httpsRequest, target, { ...call, headers });
   }
 
-  /** Tokens end after some minutes. */
+  /** Logs in again, since tokens expire after some minutes. */
   async #logIn(): Promise<void> {
     const reply = await this.api('/auth/login', { method: 'POST', body: login });
     this.#authorization = `Bearer ${reply.json<{ access_token: string }>().access_token}`;
@@ -136,7 +136,7 @@ export class ClusterStage {
     return reply.json();
   }
 
-  /** Up to when the API's figures are complete, epoch ms. */
+  /** The time up to which the figures of the API are complete. Epoch ms. */
   async asOf(): Promise<number> {
     const reply = await this.api(`/analytics/overview?app_id=${this.#appId}`);
     const { as_of } = reply.json<{ as_of: string | null }>();
@@ -178,7 +178,7 @@ export class ClusterStage {
     );
   }
 
-  /** SIGTERM, and waits for the end. */
+  /** Sends SIGTERM and waits for the exit. */
   async end(name: ProcessName): Promise<void> {
     await this.#running.get(name)?.child.stop();
     this.#running.delete(name);
@@ -196,7 +196,7 @@ export class ClusterStage {
     await this.end(name);
   }
 
-  /** `npm run admin -- …`. @returns what it prints, or its error. */
+  /** Runs `npm run admin -- …`. @returns what it prints, or its error. */
   async admin(...args: string[]): Promise<string> {
     const env = { PATH: process.env['PATH'] ?? '', DATA_DIR: this.#folder, DATABASE_URL: this.#stores.postgres.url };
     try {

@@ -1,4 +1,7 @@
-/** Several machines: the log on three servers, two of every process, another number of partitions, a machine that is removed. */
+/**
+ * Several machines, with the log on three servers and two of every process: servers and processes are killed, the
+ * number of partitions is changed, and a machine is removed.
+ */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ClusterStage, processNames } from './cluster-stage.ts';
 import { runFault, type Scene } from './fault-run.ts';
@@ -11,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-/** Waits until the load has had this many more redirects. */
+/** Waits until the load has received this many more redirects. */
 async function redirected({ clicks }: Scene, more: number): Promise<void> {
   const wanted = (clicks.answers.get(302) ?? 0) + more;
   await vi.waitUntil(() => (clicks.answers.get(302) ?? 0) >= wanted, patience);
@@ -42,7 +45,7 @@ test('a leader and a follower of the log are killed, then two servers at once: n
   expect([report.cut, report.clicks.refused]).toEqual([0, 0]);
 });
 
-test('LOG_PARTITIONS goes from 1 to 4 to 2 under load: no request fails, and nothing is lost or counted twice', async () => {
+test('LOG_PARTITIONS is changed from 1 to 4 to 2 under load: no request fails, and nothing is lost or counted twice', async () => {
   const spreadSince = (time: string) =>
     stage.stored.ask(`SELECT arraySort(groupUniqArray(log_partition)) FROM clicks WHERE time > '${time}'`);
   const report = await runFault(stage, { ...load, name: 'partitions' }, async (scene) => {
@@ -89,7 +92,7 @@ test('a machine is removed under load: its records are stored, and figures no lo
     // A process that stops properly leaves nothing that would have to be removed.
     await stage.kill('ingest-1');
     expect(await stage.admin('retire-machine', 'edge-1')).toMatch(/edge-1 reported \d+ seconds ago/);
-    // Its publisher still carries what its edges wrote.
+    // Its publisher still publishes what its edges wrote.
     const uncommitted = () => stage.metric('publisher-1', 'signpost_publisher_uncommitted_seconds');
     await expect.poll(uncommitted, patience).toBeLessThan(2);
     await stage.end('publisher-1');

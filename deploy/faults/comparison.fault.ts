@@ -1,4 +1,4 @@
-/** Tests the comparison itself: it detects every difference that it is meant to detect. */
+/** Tests the comparison that the other faults rely on: it detects every difference that it is meant to detect. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickLoad } from './click-load.ts';
 import { Ledger } from './ledger.ts';
@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('a deleted, a duplicated and an invented click and a wrong rollup are each found', async () => {
+test('a deleted, a duplicated and an invented click and a wrong rollup are each detected', async () => {
   const link = await stage.newLink('/comparison');
   const ledger = new Ledger();
   const load = new ClickLoad({
@@ -27,7 +27,7 @@ test('a deleted, a duplicated and an invented click and a wrong rollup are each 
   const sound = { lost: 0, duplicated: 0, phantom: 0, rollup_diff: 0 };
   await expect.poll(verdict, { timeout: 20_000 }).toEqual(sound);
   const one = (number: number) => `link_id = '${link.id}' AND query = 'n=${number}'`;
-  // One row by link and five by dimension are then one too high.
+  // The rollups then count one click too many: in one row by link and five by dimension.
   await stage.stored.ask(`ALTER TABLE clicks DELETE WHERE ${one(5)} SETTINGS mutations_sync = 2`);
   expect(await verdict()).toEqual({ ...sound, lost: 1, rollup_diff: 6 });
   await stage.stored.ask(`INSERT INTO clicks SELECT * FROM clicks WHERE ${one(7)}`);

@@ -1,4 +1,4 @@
-/** Disks that are full for a while. They are small tmpfs disks, so this needs root. */
+/** Fills disks for a while. They are small tmpfs disks, so this needs root. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sleep, systemTime } from '#common/time.ts';
@@ -80,7 +80,7 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
   });
 });
 
-/** Until records reach ClickHouse again; the store is restarted each time it exits. */
+/** Waits until records reach ClickHouse again, and restarts the store each time it exits. */
 async function untilWritable(stage: Stage, name: StoreName, onRevived: () => void): Promise<void> {
   const rows = () => stage.stored.rowsOf('clicks').catch(() => -1);
   let before = -1;

@@ -1,6 +1,6 @@
 /**
- * Many events, a third of the requests sent again, the gateway and ingest killed in between: each counts once, to the
- * last digit.
+ * Sends many events, a third of the requests twice, and kills the gateway and ingest meanwhile: each event counts once,
+ * to the last digit.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runDuplicates } from './duplicates.ts';
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('events sent again immediately, later and last of all count once by name, link and currency', async () => {
+test('events that are sent again, at once, later or after all others, count once by name, link and currency', async () => {
   const sizes = { events: sized('FAULTS_EVENTS', 100_000), batchEvents: 100, kills: times(5), seed };
   const { expected, raw, viaApi, viaApiByLink, rollup_diff, mostMib } = await runDuplicates(stage, sizes);
   expect(raw).toEqual({ ...expected, ids: expected.events });

@@ -1,6 +1,6 @@
 /**
- * Events, many of them sent again while the gateway and ingest are killed; then all totals, from raw rows and through
- * the API.
+ * Sends events, many of them twice, while the gateway and ingest are killed; then reads all totals, from raw rows and
+ * through the API.
  */
 import { sleep, systemTime } from '#common/time.ts';
 import { residentMib } from '#deploy/journeys/memory.ts';
@@ -138,10 +138,10 @@ async function figures(
     ...{ events: Number(rows), ids: Number(ids), conversions: Number(conversions) },
     ...{ byName: await counts('name'), byLink: await counts('link_id'), revenue: Object.fromEntries(revenue) },
   };
-  return { raw, ...(await toldFigures(stage, linkIds)), rollup_diff: await stage.stored.rollupDifference() };
+  return { raw, ...(await figuresFromApi(stage, linkIds)), rollup_diff: await stage.stored.rollupDifference() };
 }
 
-/** The origin of the rows whose id exists more than once, by the batches that stored them. */
+/** For diagnosis: rows with the same id, grouped by the batches that stored them. */
 async function doubled(stage: Stage, tag: string): Promise<string[]> {
   const text = await stage.stored.ask(
     `SELECT count(), places, any(ids) FROM (
@@ -152,14 +152,14 @@ async function doubled(stage: Stage, tag: string): Promise<string[]> {
   return text === '' ? [] : text.split('\n');
 }
 
-interface Told {
+interface ApiFigures {
   readonly link_id?: string;
   readonly events: number;
   readonly conversions: number;
   readonly revenue: readonly { readonly currency: string; readonly amount: string }[];
 }
 
-async function toldFigures(
+async function figuresFromApi(
   stage: Stage,
   linkIds: readonly string[],
 ): Promise<Pick<DuplicatesReport, 'viaApi' | 'viaApiByLink'>> {
@@ -169,10 +169,10 @@ async function toldFigures(
     if (reply.status !== 200) throw new Error(`${path}: ${reply.status} ${reply.text}`);
     return reply.json<T>();
   };
-  const { totals } = await ask<{ totals: Told }>('overview?');
-  const hours = await ask<{ data: Told[] }>('timeseries?granularity=hour&');
-  const links = await ask<{ data: Told[] }>('top-links?limit=100&sort_by=events&');
-  const campaigns = await ask<{ data: Told[] }>('top-campaigns?limit=100&sort_by=events&');
+  const { totals } = await ask<{ totals: ApiFigures }>('overview?');
+  const hours = await ask<{ data: ApiFigures[] }>('timeseries?granularity=hour&');
+  const links = await ask<{ data: ApiFigures[] }>('top-links?limit=100&sort_by=events&');
+  const campaigns = await ask<{ data: ApiFigures[] }>('top-campaigns?limit=100&sort_by=events&');
   return {
     viaApi: {
       overview: added([totals]),
@@ -184,7 +184,7 @@ async function toldFigures(
   };
 }
 
-function added(rows: readonly Told[]): Pick<Sums, 'events' | 'conversions' | 'revenue'> {
+function added(rows: readonly ApiFigures[]): Pick<Sums, 'events' | 'conversions' | 'revenue'> {
   const revenue: Record<string, string> = {};
   let [events, conversions] = [0, 0];
   for (const row of rows) {

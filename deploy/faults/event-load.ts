@@ -1,6 +1,6 @@
 /**
  * An app's server that sends events in batches and behaves as clients do: a request that was refused or not answered is
- * sent again with the same ids until it is answered with 202; and now and then an answered batch is sent once more.
+ * sent again with the same ids until it is answered with 202, and now and then an answered batch is sent once more.
  */
 import { Agent, request } from 'node:https';
 import { sleep, systemTime } from '#common/time.ts';
@@ -8,7 +8,7 @@ import type { SeededRandom } from '#testing/seeded-random.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface EventLoadOptions {
-  /** Of gateways; requests go to each in turn, so that one that was refused is sent to another. */
+  /** Ports of the gateways. Requests go to each in turn, so a refused request is retried at another. */
   readonly ports: readonly number[];
   readonly apiKey: string;
   /** Prefix of every event_id. */
@@ -60,11 +60,11 @@ export class EventLoad {
   async #send(): Promise<void> {
     const { ledger, batchEvents, random, repeats, pauseMs } = this.#options;
     while (!this.#isStopping) {
-      const again = random.next() < repeats && this.#remembered.length > 0 ? random.pick(this.#remembered) : undefined;
-      if (again) this.repeated++;
-      const batch = again ?? Array.from({ length: batchEvents }, () => ledger.open());
+      const repeat = random.next() < repeats && this.#remembered.length > 0 ? random.pick(this.#remembered) : undefined;
+      if (repeat) this.repeated++;
+      const batch = repeat ?? Array.from({ length: batchEvents }, () => ledger.open());
       while ((await this.#post(batch)) !== 202 && Date.now() < this.#givesUpAt) await sleep(systemTime, retryMs);
-      if (!again) {
+      if (!repeat) {
         this.#remembered.push(batch);
         if (this.#remembered.length > memoryMax) this.#remembered.shift();
       }

@@ -11,7 +11,7 @@ import type { StoredRecords } from './stored.ts';
 
 /** The system that is under load. */
 export interface LoadedSystem {
-  /** Of the redirectors. */
+  /** The port of the redirectors. */
   readonly port: number;
   readonly host: string;
   readonly apiKey: string;
@@ -31,7 +31,7 @@ export interface RunOptions {
   readonly repeats?: number;
   /** Time within which everything must be in ClickHouse after the fault. */
   readonly settleMs?: number;
-  /** Clicks that were answered without a record, by the redirector's own count; they may be missing. */
+  /** Clicks that were answered without a record, as counted by the redirector; they may be missing. */
   readonly notRecorded?: () => Promise<number>;
 }
 
@@ -39,7 +39,7 @@ export interface RunOptions {
 export interface Scene {
   readonly random: SeededRandom;
   readonly clicks: ClickLoad;
-  /** Reports that a fault has really hit. */
+  /** Reports that a fault took effect. */
   hit(what: string): void;
 }
 
@@ -56,8 +56,9 @@ export interface Report extends Figures {
   readonly hits: ReadonlyMap<string, number>;
   /** From the end of the load to the last record in ClickHouse. */
   readonly settledMs: number;
-  /** Answers by status, and connections that ended in the middle of a request. */
+  /** Connections that ended in the middle of a request. */
   readonly cut: number;
+  /** Answers by status. */
   readonly answers: ReadonlyMap<number, number>;
   readonly examples: readonly string[];
 }

@@ -10,7 +10,7 @@ export function times(atFullSize: number): number {
   return Math.max(1, Math.round(atFullSize * scale));
 }
 
-/** The value of a specific setting, otherwise the scale. */
+/** The size in the environment variable, or else the scaled size. */
 export function sized(setting: 'FAULTS_EVENTS' | 'FAULTS_REQUESTS', atFullSize: number): number {
   const given = Number(process.env[setting] ?? 0);
   return given > 0 ? Math.round(given) : times(atFullSize);

@@ -1,4 +1,4 @@
-/** Requests generated from the OpenAPI description, enough of them to see memory grow if it does. */
+/** Sends requests that are generated from the OpenAPI description: enough of them to notice growing memory. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fuzz } from '#deploy/journeys/fuzz/campaign.ts';
 import { unlimited } from '#deploy/journeys/fuzz/world.ts';

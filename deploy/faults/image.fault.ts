@@ -107,7 +107,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 }, 120_000);
 
-/** Runs in the image's files, which it cannot change, as the image's user. */
+/** Runs Node on the files of the image, which are read-only, as the user of the image. */
 function inImage(data: string, args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
   const script =
     'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && mount --bind "$2" "$1/data" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && ' +

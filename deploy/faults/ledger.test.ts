@@ -1,3 +1,4 @@
+/** Checks how the ledger compares answers with stored records. */
 import { expect, test } from 'vitest';
 import { Ledger } from './ledger.ts';
 
@@ -12,14 +13,14 @@ function ledgerOf(...answers: readonly ('kept' | 'refused' | 'none')[]): Ledger 
 const once = (...numbers: number[]) => new Map(numbers.map((number) => [number, 1]));
 
 test.each([
-  ['all that was promised is stored', ledgerOf('kept', 'kept'), once(1, 2), [0, 0, 0]],
-  ['a promised record that is missing is lost', ledgerOf('kept', 'kept', 'kept'), once(2), [2, 0, 0]],
+  ['accepted records that are stored once are right', ledgerOf('kept', 'kept'), once(1, 2), [0, 0, 0]],
+  ['an accepted record that is missing is lost', ledgerOf('kept', 'kept', 'kept'), once(2), [2, 0, 0]],
   ['a record without an answer may be stored', ledgerOf('none'), once(1), [0, 0, 0]],
-  ['or not', ledgerOf('none'), once(), [0, 0, 0]],
-  ['but not twice', ledgerOf('none'), new Map([[1, 2]]), [0, 1, 0]],
-  ['a record stored three times has two duplicates', ledgerOf('kept'), new Map([[1, 3]]), [0, 2, 0]],
+  ['a record without an answer may be missing', ledgerOf('none'), once(), [0, 0, 0]],
+  ['a record without an answer may not be stored twice', ledgerOf('none'), new Map([[1, 2]]), [0, 1, 0]],
+  ['a record that is stored three times has two duplicates', ledgerOf('kept'), new Map([[1, 3]]), [0, 2, 0]],
   ['a refused record that is stored is a phantom', ledgerOf('refused'), once(1), [0, 0, 1]],
-  ['so is one that was never sent', ledgerOf('kept'), once(1, 7), [0, 0, 1]],
+  ['a record that is stored but was never sent is a phantom', ledgerOf('kept'), once(1, 7), [0, 0, 1]],
 ])('%s', (_, ledger, stored, expected) => {
   const { lost, duplicated, phantom } = ledger.judge(stored);
   expect([lost, duplicated, phantom]).toEqual(expected);

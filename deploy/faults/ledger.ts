@@ -1,8 +1,8 @@
 /**
- * The ledger of a load generator: what it knows about each record that it sent. An entry is written before the request
- * is sent, so every stored record has one.
+ * The ledger of a load generator: the answer to each record that it sent. An entry is written before the request is
+ * sent, so every stored record has one.
  *
- *   unsent → unknown → kept      the answer promised it
+ *   unsent → unknown → kept      the answer accepted it
  *                    → refused   the answer rejected it
  *
  * A record without an answer stays unknown: it may be stored once or not at all.
@@ -20,13 +20,13 @@ export interface LedgerCounts {
 }
 
 export interface Verdict {
-  /** Promised, not stored. */
+  /** Accepted, but not stored. */
   readonly lost: number;
   /** Stored more often than once. */
   readonly duplicated: number;
   /** Stored, but never sent, or sent and refused. */
   readonly phantom: number;
-  /** The first of each, to look for in the logs. */
+  /** The first few, to look for in the logs. */
   readonly examples: readonly string[];
 }
 
@@ -36,7 +36,7 @@ export class Ledger {
   #states = new Uint8Array(65_536);
   #next = 1;
 
-  /** The number of a record that is about to be sent. */
+  /** Opens an entry. @returns the number of the record that is about to be sent. */
   open(): number {
     const number = this.#next++;
     if (number > numbersMax) throw new Error('the ledger is full');
@@ -49,7 +49,7 @@ export class Ledger {
     return number;
   }
 
-  /** As it is now. */
+  /** A copy of the ledger as it is now. */
   copy(): Ledger {
     const copied = new Ledger();
     copied.#states = this.#states.slice();

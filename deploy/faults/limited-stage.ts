@@ -1,7 +1,7 @@
 /**
- * Four redirectors, each on a machine of its own as far as one machine can show it: each with its own folder, name,
- * port and publisher. Postgres, Redis and NATS are behind proxies. Links are rows of Postgres: no other process is
- * needed to follow them.
+ * Four redirectors, each on a machine of its own as far as one machine can show it: each has its own folder, name, port
+ * and publisher. Postgres, Redis and NATS are behind proxies. Links are inserted into Postgres directly, so no other
+ * process is needed.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -77,7 +77,7 @@ export class LimitedStage {
     return this.machines.map(({ port }) => port);
   }
 
-  /** @returns its code. */
+  /** @returns the short code of the link. */
   async newLink(max_clicks: number): Promise<string> {
     const short_code = `limited-${this.#ids.size}`;
     this.#ids.set(short_code, '');
@@ -86,12 +86,12 @@ export class LimitedStage {
     return short_code;
   }
 
-  /** The link with the code. */
+  /** The id of the link with this code. */
   idOf(code: string): string {
     return this.#ids.get(code) ?? '';
   }
 
-  /** kill -9. */
+  /** Kills the redirector of a machine with SIGKILL. */
   async kill(machine: Machine): Promise<void> {
     const child = machine.children.redirector;
     child?.kill('SIGKILL');
@@ -103,7 +103,7 @@ export class LimitedStage {
     return this.#start(machine, 'redirector', false);
   }
 
-  /** Clicks that Postgres knows to be used. */
+  /** Clicks of a link that are used according to Postgres. */
   async used(code: string): Promise<number> {
     const [row] = await this.rows.db.query<{ used: number }>(
       'SELECT coalesce(sum(s.used), 0)::bigint AS used FROM click_shares s JOIN links l ON l.id = s.link_id WHERE l.short_code = $1',
@@ -121,7 +121,7 @@ export class LimitedStage {
     return counts;
   }
 
-  /** The sum of a metric of all redirectors that run. */
+  /** The sum of a metric over all redirectors; `has` is text that its lines must contain. */
   async metric(name: string, has = ''): Promise<number> {
     const texts = await Promise.all(
       this.machines.map(async ({ metricsPorts }) =>

@@ -1,4 +1,4 @@
-/** A log far smaller than the data that passes through it: at full size 2 GB of clicks through 64 MiB. */
+/** Sends far more data through the log than it can hold: at full size, 2 GB of clicks through 64 MiB. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test("many times the log's capacity passes through it: everything is counted once, and the statistics stay current", async () => {
+test("if many times the log's capacity passes through it, everything is counted once and the statistics stay current", async () => {
   const largest = { log: 0, asOfAge: 0 };
   const options = { name: 'log full', seed, clicks: 0, clicksPerSecond: 5_000, eventSenders: 0 };
   const report = await runFault(stage, options, async ({ hit }) => {

@@ -1,4 +1,6 @@
-/** What `npm start` runs, with a load whose every record is known, to be backed up, restored or upgraded. */
+/**
+ * What `npm start` runs, with clients that enter every answer in a ledger; for tests of backup, restore and upgrade.
+ */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -65,7 +67,7 @@ export class MachineStage {
     return stdout;
   }
 
-  /** Runs the work between clicks and events, some before and some after it. */
+  /** Runs the work while clicks and events are sent, some before and some after it. */
   async underLoad(work: () => Promise<void>): Promise<void> {
     const { stack, app, link, all } = this;
     const clicks = new ClickLoad({
@@ -99,7 +101,7 @@ export class MachineStage {
     });
   }
 
-  /** Removes everything but what is given, as the loss of a disk does. */
+  /** Removes everything in the data folder except `kept`, as the loss of a disk does. */
   wipe(kept: readonly string[] = []): void {
     for (const name of readdirSync(this.stack.dataDir).filter((one) => !kept.includes(one))) {
       rmSync(join(this.stack.dataDir, name), { recursive: true, force: true });

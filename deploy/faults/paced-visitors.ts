@@ -1,11 +1,12 @@
 /**
- * Visitors of links at a fixed rate, over connections that are kept. The time of a visit runs from when it was due, and a visitor who
- * waits for an answer delays no other: connections are added as long as there are visits without one.
+ * Visitors of links at a fixed rate, over persistent connections. The latency of a visit is measured from the time at
+ * which it was due, and a visitor that waits for an answer delays no other: connections are added while due visits have
+ * none.
  */
 import { connect, type Socket } from 'node:net';
 
 export interface PacedVisitorsOptions {
-  /** Of the redirectors, visited in turn while they accept connections. */
+  /** Ports of the redirectors, which are visited in turn while they accept connections. */
   readonly ports: readonly number[];
   readonly host: string;
   readonly codes: readonly string[];
@@ -70,7 +71,10 @@ export class PacedVisitors {
     return (this.#answered.length * 1_000) / ((this.#endedMs || performance.now()) - this.#beganMs);
   }
 
-  /** Visits that were due before, or from, `gapMs` after their link redirected its last visitor. */
+  /**
+   * The latency of visits that were due before, or after, the moment `gapMs` after their link redirected its last
+   * visitor.
+   */
   latency(part: 'until the end' | 'after the end', gapMs = 0): Latency {
     const chosen = this.#answered.filter(({ dueMs, code }) => {
       const isAfter = dueMs > (this.seen.get(code)?.lastLedOnMs ?? 0) + gapMs;
@@ -110,7 +114,7 @@ export class PacedVisitors {
       const dueMs = this.#beganMs + ((this.#sent + 1) * 1_000) / rate;
       if (dueMs > nowMs) return;
       const lane = this.#nextLane();
-      // No redirector is there, or all connections wait: visits that are due stay due.
+      // No redirector accepts connections, or all connections are busy: due visits stay due.
       if (lane === undefined) return;
       lane.send(codes[this.#sent++ % codes.length] ?? '', dueMs);
     }
@@ -172,7 +176,7 @@ class Connection {
   readonly #lane: Lane;
   readonly #socket: Socket;
   #text = '';
-  /** Empty: no visit is open. */
+  /** Short code of the open visit; empty if there is none. */
   #code = '';
   #dueMs = 0;
   #onQuiet: (() => void) | undefined;

@@ -1,6 +1,6 @@
 /**
- * Records that are malformed in every way between good ones: they are rejected or stored as dead letters, and good
- * records are unaffected.
+ * Sends malformed records of many kinds among good ones: they are rejected or stored as dead letters, and good records
+ * are unaffected.
  */
 import { request } from 'node:https';
 import { connect } from 'node:net';

@@ -8,7 +8,7 @@ import type { Stack } from '#deploy/journeys/stack.ts';
 const deathsInARowMax = 5;
 const settledMs = 21_000;
 const pollMs = 20;
-/** For what hangs: a start takes minutes on a machine with much other work. */
+/** The limit for a start that hangs: on a busy machine, a start can take minutes. */
 const backWithinMs = 180_000;
 
 interface Life {

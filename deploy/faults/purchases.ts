@@ -1,6 +1,6 @@
-/** Events whose sums are known in advance, to the last digit: everything in an event follows from its number. */
+/** Events with sums that are known in advance, to the last digit: everything in an event is derived from its number. */
 
-/** A decimal and its value for sums: amounts are counted in billionths, the precision in which they are stored. */
+/** Amounts are counted in billionths, the precision in which they are stored. */
 const billionths = 1_000_000_000n;
 const names = ['purchase', 'refund', 'level_up', 'search', 'share'] as const;
 const currencies = ['EUR', 'USD', 'JPY', 'KWD'] as const;

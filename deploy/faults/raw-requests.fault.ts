@@ -1,6 +1,6 @@
 /**
- * Bytes that no browser would send, by the hundred thousand: the process survives, its memory stays flat, each redirect
- * is one click.
+ * Sends a hundred thousand requests that no browser would send: the process survives, its memory stays flat, and each
+ * redirect is one click.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { residentMib } from '#deploy/journeys/memory.ts';

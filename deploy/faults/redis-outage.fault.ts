@@ -1,5 +1,5 @@
 /**
- * Redis emptied, killed and frozen while devices send requests: events are accepted, a named click is matched or
+ * Empties, kills and freezes Redis while devices send requests: events are accepted, a named click is matched or
  * requested again later, and installs count once.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -53,7 +53,7 @@ const faults: Record<string, { hurt: () => Promise<void>; heal: () => Promise<vo
   },
 };
 
-test.each(Object.entries(faults))('Redis %s', async (name, { hurt, heal, isAway }) => {
+test.each(Object.entries(faults))('with Redis %s, each install counts once', async (name, { hurt, heal, isAway }) => {
   const clicks = await clicksOf(`/redis-${name}`, installsEach * 2);
   const [matched, installed] = [clicks.slice(0, installsEach), clicks.slice(installsEach)];
   await post('/sdk/events', { name: 'warm', device_id: 'd' });
@@ -79,8 +79,8 @@ test.each(Object.entries(faults))('Redis %s', async (name, { hurt, heal, isAway 
   for (const [n, click_id] of installed.entries()) note('install', await install(click_id, n));
   await heal();
   console.log(`redis ${name}: ${JSON.stringify(seen)}`);
-  // Whatever the responses in between, each device repeats its request until it succeeds, twice, and each click gives
-  // one install.
+  // Whatever the responses until now, each device repeats its request until it succeeds, and then once more: each click
+  // gives one install.
   for (const [n, click_id] of installed.entries()) {
     for (let tries = 0; ; tries++) {
       const reply = await install(click_id, n);

@@ -1,8 +1,8 @@
+/** Sends commands to Redis without a client library, since the store may be under faults. */
 import { connect } from 'node:net';
 
 const timeoutMs = 5_000;
 
-/** Sends commands to Redis without a client library, for a store under faults. */
 export const RedisWire = {
   /** Sends one command without arguments. @returns the first line of the answer. */
   send(url: string, command: string): Promise<string> {

@@ -1,7 +1,7 @@
 /**
- * Clients that send everything, and a share of it again: immediately, later, or after all the rest, with the events of
- * a request in another order. A request that is refused or not answered is sent again with the same ids until it is
- * answered with 202.
+ * Clients that send all events, and a share of the requests again: immediately, later, or after all the others, with
+ * the events of a request in another order. A request that is refused or not answered is sent again with the same ids
+ * until it is answered with 202.
  */
 import { Agent, request } from 'node:https';
 import { sleep, systemTime } from '#common/time.ts';
@@ -31,7 +31,7 @@ const patienceMs = 30_000;
 export class RepeatedLoad {
   /** Answers by status; 0 is a connection that ended first. */
   readonly answers = new Map<number, number>();
-  /** According to the answers. */
+  /** Sums of the counts in the answers. */
   accepted = 0;
   duplicates = 0;
   rejected = 0;
@@ -129,10 +129,10 @@ export class RepeatedLoad {
  */
 function planOf({ events, batchEvents, repeats, random }: RepeatedLoadOptions): Sending[] {
   const firsts = Array.from({ length: Math.ceil(events / batchEvents) }, (_, at) => at * batchEvents + 1);
-  const again = shuffled(firsts, random).slice(0, Math.round(firsts.length * repeats));
+  const repeated = shuffled(firsts, random).slice(0, Math.round(firsts.length * repeats));
   const after = new Map<number, number[]>();
   const last: number[] = [];
-  for (const [at, from] of again.entries()) {
+  for (const [at, from] of repeated.entries()) {
     const own = Math.floor(from / batchEvents);
     const place = at % 3 === 0 ? own : random.between(own, firsts.length - 1);
     if (at % 3 === 2) last.push(from);

@@ -1,4 +1,4 @@
-/** Processes that are restarted gracefully while clicks come in. */
+/** Restarts processes gracefully while clicks come in. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -47,7 +47,7 @@ test.each(['ingest', 'publisher', 'origin'])('a graceful restart of %s loses not
   expect(report).toMatchObject(nothingWrong);
 });
 
-/** A gateway or an API of its own, behind a load balancer that ends TLS. */
+/** Starts another gateway or API, configured for a load balancer that terminates TLS. */
 async function startBehindProxy(role: 'gateway' | 'api', instance: number, port: number) {
   const { stack, stores } = stage;
   const [name, metricsPort] = [`${role}-${instance}`, await freePort()];
@@ -69,7 +69,7 @@ test.each([
   ['gateway', 202],
   ['api', 200],
 ] as const)(
-  'two of %s behind a load balancer, restarted in turn under load, fail no request',
+  'two %s processes behind a load balancer, restarted in turn under load, fail no request',
   async (role, expected) => {
     const ports = [await freePort(), await freePort()];
     const running = await Promise.all(ports.map((port, instance) => startBehindProxy(role, instance, port)));

@@ -1,4 +1,4 @@
-/** A thousand rotations, each while the keys before and after it are in use. */
+/** Rotates keys a thousand times, each time while the keys before and after the rotation are in use. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rotateUnderUse } from '#deploy/journeys/rotation.ts';
 import { Stack } from '#deploy/journeys/stack.ts';

@@ -19,7 +19,7 @@ export class SecondIngest {
     child.stderr?.on('data', keep);
   }
 
-  /** Runs what the launcher runs, according to what Linux reports about its process. */
+  /** Starts it with the command, environment and folder that Linux reports for the launcher's ingest. */
   static async start(stack: Stack): Promise<SecondIngest> {
     const of = `/proc/${stack.pidOf('ingest')}`;
     const parts = (file: string) => readFileSync(`${of}/${file}`, 'utf8').split('\0').filter(Boolean);

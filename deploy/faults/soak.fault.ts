@@ -1,4 +1,7 @@
-/** An hour without faults at half the load of log-full.fault.ts: memory, open files, log and journals must not grow. */
+/**
+ * Runs for an hour without faults at half the load of log-full.fault.ts: memory, open files, log and journals must not
+ * grow.
+ */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -23,7 +26,6 @@ interface Sample {
   readonly files: number;
 }
 
-/** Only Signpost's own processes have to stay flat: the data of a store is meant to grow with the clicks. */
 function sampleOf(pid: number): Sample {
   const resident = Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
   return { megabytes: Math.round(resident / 1024), files: readdirSync(`/proc/${pid}/fd`).length };
@@ -84,6 +86,7 @@ test('an hour under load does not grow memory, open files, log or journals', asy
   expect(largest.log).toBeLessThanOrEqual(logBytesMax);
   expect(largest.journals).toBeLessThanOrEqual(journalBytesMax);
   const grown = table.filter(({ name, megabytes: [, second = 0, , last = 0], files: [, few = 0, , many = 0] }) => {
+    // The data of a store is meant to grow with the clicks.
     if (name.startsWith('store ')) return false;
     return last > second * growthMax + megabytesMax || many > few + filesMax;
   });

@@ -1,6 +1,6 @@
 /**
- * A complete Signpost whose stores can be disturbed one by one: `npm start` for its processes, the stores behind
- * proxies.
+ * A complete Signpost with stores that can be disturbed one by one: `npm start` runs its processes, and each store is
+ * behind a proxy.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -102,7 +102,7 @@ export class Stage {
     }
   }
 
-  /** The header of a request of the first user. */
+  /** The authorization header for requests of the first user. */
   async authorization(): Promise<string> {
     const { access_token } = (await this.stack.api('/auth/login', { method: 'POST', body: login })).json<{
       access_token: string;

@@ -50,7 +50,7 @@ export class Store {
     return new Store(name, dataDir, server, await TcpProxy.start(server.port), diskMegabytes !== undefined);
   }
 
-  /** The URL for Signpost: the proxy. */
+  /** The URL for Signpost, through the proxy. */
   get url(): string {
     return this.proxy.through(this.#server.url);
   }
@@ -64,13 +64,15 @@ export class Store {
     return this.#server.pid;
   }
 
-  /** kill -9, and waits for the end. A store that runs in several processes ends with its first. */
+  /** Sends SIGKILL and waits for the exit. A store that runs in several processes ends with its first. */
   async kill(): Promise<void> {
     this.#server.kill('SIGKILL');
     await this.#server.stop();
   }
 
-  /** Postgres: an immediate shutdown, its processes end without writing anything back; the others are killed. */
+  /**
+   * Shuts down Postgres immediately, so that its processes end without writing anything back; kills any other store.
+   */
   async crash(): Promise<void> {
     if (this.name !== 'postgres') return this.kill();
     this.#server.kill('SIGQUIT');
@@ -98,7 +100,7 @@ export class Store {
     mkdirSync(join(this.dataDir, 'store'), { recursive: true });
   }
 
-  /** SIGSTOP, for Postgres to all of its processes. */
+  /** Sends SIGSTOP, for Postgres to all of its processes. */
   freeze(): void {
     this.#isFrozen = true;
     this.#signalAll('SIGSTOP');

@@ -1,6 +1,6 @@
 /**
- * Reads over HTTP, independently of Signpost, what ClickHouse has stored: how often each number, and whether rollups
- * add up.
+ * Reads what ClickHouse has stored, over HTTP and independently of Signpost's client: how often each record is stored,
+ * and whether rollups add up.
  */
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';

@@ -1,4 +1,4 @@
-/** Stores that die, lose their data, or are unavailable together, while clicks and events come in. */
+/** Kills stores, wipes their data, or makes them unavailable together, while clicks and events come in. */
 import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('the log killed at random loses nothing', async () => {
+test('killing the log server at random loses nothing', async () => {
   const { nats } = stage.stores;
   const report = await runFault(stage, { name: 'kill nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(60); kills++) {
@@ -29,7 +29,7 @@ test('the log killed at random loses nothing', async () => {
   expect(report).toMatchObject(nothingWrong);
 });
 
-test('the log wiped while the sink lags behind it loses nothing', async () => {
+test('wiping the log while the sink lags behind it loses nothing', async () => {
   const { nats } = stage.stores;
   const report = await runFault(stage, { name: 'wipe nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(8); rounds++) {
@@ -46,7 +46,7 @@ test('the log wiped while the sink lags behind it loses nothing', async () => {
   expect(report).toMatchObject(nothingWrong);
 });
 
-test('the tail of the log cut off loses nothing', async () => {
+test('cutting off the tail of the log loses nothing', async () => {
   const { nats } = stage.stores;
   const report = await runFault(stage, { name: 'cut nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(15); rounds++) {
@@ -78,7 +78,7 @@ function blocksOf(dataDir: string): string[] {
   return [...youngest.values()].filter((path) => statSync(path).size > 0);
 }
 
-test('Redis killed and emptied loses nothing', async () => {
+test('killing and emptying Redis loses nothing', async () => {
   const { redis } = stage.stores;
   const report = await runFault(stage, { name: 'kill redis', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(30); rounds++) {
@@ -97,7 +97,7 @@ test('Redis killed and emptied loses nothing', async () => {
   expect(report).toMatchObject(nothingWrong);
 });
 
-test('Postgres stopped abruptly, again and again, loses nothing', async () => {
+test('stopping Postgres abruptly, again and again, loses nothing', async () => {
   const { postgres } = stage.stores;
   const report = await runFault(stage, { name: 'crash postgres', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(30); rounds++) {
@@ -111,7 +111,7 @@ test('Postgres stopped abruptly, again and again, loses nothing', async () => {
   expect(report).toMatchObject(nothingWrong);
 });
 
-test('with all four stores down a served link redirects as fast as before, and no click is missing afterwards', async () => {
+test('with all four stores down, a link that was served before redirects as fast as before, and no click is missing afterwards', async () => {
   const outageMs = times(30) * 1_000;
   const report = await runFault(stage, { name: 'all unavailable', seed, clicks: 5_000 }, async ({ clicks, hit }) => {
     await sleep(systemTime, 5_000);

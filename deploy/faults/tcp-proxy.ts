@@ -45,9 +45,9 @@ export class TcpProxy {
 
   /** The same URL with this proxy's port. */
   through(url: string): string {
-    const way = new URL(url);
-    way.port = String(this.#port);
-    return way.href;
+    const proxied = new URL(url);
+    proxied.port = String(this.#port);
+    return proxied.href;
   }
 
   get connections(): number {
@@ -69,18 +69,19 @@ export class TcpProxy {
     }
   }
 
-  /** Resets all connections after this many more bytes of answers: most likely in the middle of one. */
+  /** Resets all connections after this many more bytes of answers, most likely in the middle of one. */
   resetAfter(answerBytes: number): void {
     this.#answerBytesLeft = answerBytes;
   }
 
-  /** From here on all data is dropped, whatever becomes of the connections. */
+  /** Resets open connections and refuses new ones. */
   refuse(): void {
     this.#server?.close();
     this.#server = undefined;
     this.reset();
   }
 
+  /** Drops all data from now on; open connections stay silent even after `heal`. */
   silence(): void {
     this.#isSilent = true;
     for (const pair of this.#pairs) this.#mute(pair);

@@ -1,4 +1,4 @@
-/** An earlier release from the history, ready to start. */
+/** Unpacks an earlier release from the Git history, ready to start. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ export function isInHistory(commit: string): boolean {
   }
 }
 
-/** Its sources next to this version's packages, which it finds as its own. */
+/** Unpacks the sources of a release, with links to this version's packages as its own. */
 export function unpackRelease(commit: string, folder: string): void {
   const archive = execFileSync('git', ['archive', commit], { maxBuffer: 256 * 1024 * 1024 });
   execFileSync('tar', ['-x', '-C', folder], { input: archive });

@@ -1,4 +1,4 @@
-/** An upgrade from the first release, with its data, its journals and its log. */
+/** Upgrades from the first release, with its data, its journals and its log. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('everything that the first release recorded is there after the upgrade, once, and the rest goes on', async (context) => {
+test('after the upgrade, everything that the first release recorded is stored once, and recording continues', async (context) => {
   skipWithout(isInHistory(firstRelease), 'the commit of the first release (a whole clone)', context);
   unpackRelease(firstRelease, folder);
   const stage = await MachineStage.start(folder);

@@ -1,7 +1,7 @@
 /**
- * The ledger of a simulation's clients: what they know about the records that they sent, against which the stores are
- * checked. A record without an answer, or with a refusal, may be stored once or not at all; a promised one is stored
- * exactly once. If an install or event was sent several times under its id, one record is stored.
+ * The ledger of a simulation: each record that its clients sent, and the answer that they received. The stores are
+ * checked against it. An accepted record is stored exactly once; a refused or unanswered one at most once. Installs and
+ * events that were sent several times under one id are stored once.
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -10,7 +10,7 @@ import { deviceOf } from './thin-former.ts';
 
 type Answer = 'open' | 'kept' | 'refused' | 'forgiven';
 
-/** What a client sends. */
+/** A record as a client sends it. */
 export interface SentWhat {
   readonly kind: RecordKind;
   /** Of an install or event; empty for a click. */
@@ -24,7 +24,7 @@ interface SentRecord extends SentWhat {
   readonly sentAt: number;
   answer: Answer;
   answeredAt: number;
-  /** It was stored and lost in a restore before its answer was sent. */
+  /** It was stored, and a restore lost it before its answer was sent. */
   isWrittenOff: boolean;
 }
 
@@ -34,7 +34,7 @@ export interface Judgement {
   readonly phantom: readonly number[];
 }
 
-/** The id of an event is unique for a day, that of an install permanently. */
+/** An event id is unique for a day, an install id permanently. */
 const dayMs = DAY_MS;
 
 export class Answers {
@@ -52,7 +52,7 @@ export class Answers {
     record.answeredAt = now;
   }
 
-  /** The power was lost: what was answered since that time may be lost, as the setting allows. */
+  /** After a power loss: records answered in this period may be lost, as far as the sync setting allows it. */
   forgive(slot: string, since: number, until = Number.POSITIVE_INFINITY): void {
     for (const record of this.#records) {
       const { answeredAt } = record;
@@ -62,8 +62,8 @@ export class Answers {
   }
 
   /**
-   * Stops expecting rows that were lost in a restore and that the log no longer has either. @returns how many
-   * records that affects that were answered or may still be.
+   * Stops expecting rows that a restore lost and that the log no longer has either. @returns how many accepted or
+   * unanswered records this affects.
    */
   writeOff(rows: readonly SimulatedRow[], inLog: ReadonlyMap<string, readonly number[]>): number {
     const lost = new Set(rows.map(({ n, id }) => nameOf(n, id)));
@@ -88,7 +88,7 @@ export class Answers {
     return this.#records.length;
   }
 
-  /** How many were sent with the id of an earlier one. */
+  /** How many records were sent with the id of an earlier one. */
   get repeats(): number {
     const named = this.#records.filter(({ id }) => id !== '');
     return named.length - new Set(named.map(({ id }) => id)).size;
@@ -131,7 +131,7 @@ export class Answers {
   }
 }
 
-/** The key under which two records are one. */
+/** Records with the same key count as one. */
 export function nameOf(n: number, id = ''): string {
   return id === '' ? String(n) : id;
 }
@@ -140,7 +140,10 @@ function isSame(isEvent: boolean, one: number, other: number): boolean {
   return !isEvent || Math.abs(one - other) <= dayMs;
 }
 
-/** Events of which not exactly one row counts, or that have no install although one arrived in time. */
+/**
+ * Events that do not count exactly once, that lack an install although one arrived in time, or that have the install of
+ * another device.
+ */
 export function wronglyAttributed(rows: readonly SimulatedRow[], windowMs: number): string[] {
   const installs = new Map<string, number>();
   const places = new Map<string, { readonly event: SimulatedRow; readonly counts: Map<string, number> }>();

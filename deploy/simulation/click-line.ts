@@ -1,4 +1,4 @@
-/** Clicks of a simulation in the edge's format, for readers that parse them: the feed of Redis, and matching. */
+/** Simulated clicks in the edge's format, for the code that parses them: the Redis feed and matching. */
 import type { Scheduler } from './scheduler.ts';
 
 export interface ClickFacts {
@@ -8,7 +8,7 @@ export interface ClickFacts {
   readonly time: number;
 }
 
-/** A click without an answer, or with a refusal, may be stored as well. */
+/** All clicks that were sent, and those that were accepted. A refused or unanswered click may be stored as well. */
 export interface SentClicks {
   readonly sent: ClickFacts[];
   readonly kept: ClickFacts[];
@@ -17,7 +17,7 @@ export interface SentClicks {
 const idChars = '0123456789abcdefghjkmnpqrstvwxyz';
 const stampChars = 10;
 
-/** Well-formed, and identical in every run of a seed. */
+/** A well-formed id that is the same in every run of a seed. */
 export function idOf(prefix: string, ms: number, scheduler: Scheduler): string {
   let stamp = '';
   for (let left = ms; stamp.length < stampChars; left = Math.floor(left / 32))

@@ -1,11 +1,11 @@
 /**
- * For tests that compare a simulated server with the real one: the same random operations must have the same outcomes.
+ * For tests that run the same random operations on a simulated server and on the real one, and compare the outcomes.
  */
 import type { Scheduler } from './scheduler.ts';
 
 const callMsMax = 60_000;
 
-/** The outcome of a call to a simulated server; virtual time passes until it is available. */
+/** Runs virtual time until a call to a simulated server has ended. @returns its outcome. */
 export async function simulated<T>(scheduler: Scheduler, call: () => Promise<T>): Promise<T> {
   let isOver = false;
   const outcome = call().finally(() => {

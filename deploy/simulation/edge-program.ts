@@ -1,4 +1,7 @@
-/** An edge process of a simulated machine: the real journal, and clients that send records and note the responses. */
+/**
+ * An edge process of a simulated machine: the real journal, with clients that send records and enter the answers in the
+ * ledger.
+ */
 import { DAY_MS } from '#common/durations.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
@@ -16,19 +19,19 @@ export interface EdgeOptions {
   readonly machine: Machine;
   readonly slot: string;
   readonly answers: Answers;
-  /** LOG_PARTITIONS now; a process keeps the one that it starts with. */
+  /** The current LOG_PARTITIONS; a process keeps the value that it started with. */
   readonly partitions: () => number;
   readonly sync: 'after_answer' | 'before_answer';
   readonly segmentBytes: number;
   readonly bytesMax: number;
-  /** Average milliseconds between two turns with records. */
+  /** Average milliseconds between two event-loop turns that write records. */
   readonly turnMs: number;
   readonly recordsPerTurnMax: number;
   /** Whether clients still send. */
   readonly isLoaded: () => boolean;
-  /** If clicks are written in the real format for matching. */
+  /** Set if clicks are written in the real format, for matching. */
   readonly clicks: SentClicks | undefined;
-  /** The ids that clients used last, by kind: they may send one of them again. */
+  /** The most recent ids of installs and events: clients may send one of them again. */
   readonly recentIds: RecentId[];
 }
 
@@ -44,15 +47,15 @@ const installShare = 0.25;
 const matchShare = 0.15;
 const repeatShare = 0.35;
 const recentIdsMax = 20;
-/** How often clients without anything to send check again. */
+/** How often clients that are not sending check whether they should. */
 const idleMs = 500;
-/** A few clicks are older than their arrival, so that a batch has parts of several months. */
+/** Some clicks are backdated, so that a batch has parts of several months. */
 const oldClickShare = 0.15;
 const oldClickMs = 40 * DAY_MS;
 
-/** With the setting after_answer, answered records are synced within this time as long as no fault intervenes. */
+/** With `sync: after_answer`, answered records are synced within this time unless a fault intervenes. */
 const syncedWithinMs = 40;
-/** The operating system itself writes out what is older. */
+/** The operating system writes back data that is older than this. */
 const writtenBackMs = 30_000;
 
 const unsyncedBytesMax = 65_536;
@@ -62,9 +65,9 @@ export const journalRoot = `${dataFolder}/journal`;
 /** A slot of a machine. It outlives the processes that hold it. */
 export class EdgeSlot {
   readonly name: string;
-  /** When its processes were killed or frozen. */
+  /** When its processes were killed or frozen, and since when answered records were unsynced then. */
   readonly #hindrances: { readonly at: number; readonly since: number }[] = [];
-  /** When what was answered may not have been synced, and until when that is so. */
+  /** Periods in which answered records may not have been synced, each with the time until which that holds. */
   readonly #unsynced: { readonly from: number; readonly to: number; readonly until: number }[] = [];
   program: Program | undefined;
   journal: Journal | undefined;
@@ -75,7 +78,7 @@ export class EdgeSlot {
     this.name = `${options.machine.name}/${options.slot}`;
   }
 
-  /** The true time from which on answers may not have been synced when the power is lost now. */
+  /** If the power is lost now, records answered since this (true) time may not have been synced. */
   get unsafeSince(): number {
     const { machine } = this.#options;
     const { now } = machine;
@@ -83,25 +86,29 @@ export class EdgeSlot {
     return Math.min(now, ...recent.map(({ since }) => since), machine.disk.hinderedSince(now)) - syncedWithinMs;
   }
 
-  /** Since when answers may not have been synced, because syncs have been slow. */
+  /** Since when answered records may not have been synced because syncs are slow. */
   get hinderedSince(): number {
     const { machine } = this.#options;
     return machine.disk.hinderedSince(machine.now);
   }
 
-  /** Times whose answers may not have been synced when the power is lost now, besides those since `unsafeSince`. */
+  /** If the power is lost now, records answered in these periods may not have been synced either. */
   get unsynced(): readonly { readonly from: number; readonly to: number }[] {
     return this.#unsynced.filter(({ until }) => until > this.#options.machine.now);
   }
 
-  /** What was answered just before is not synced in time; if syncs are slow, nor is what was answered since they are. */
+  /**
+   * Records answered just before this are not synced in time; if syncs are slow, neither are those answered since they
+   * became slow.
+   */
   noteHindrance(): void {
     this.#hindrances.push({ at: this.#options.machine.now, since: this.hinderedSince });
   }
 
   /**
-   * The machine has slept. What was answered just before it (or since syncs are slow) is synced just after it, or written
-   * out by the operating system if its process dies first. @param since - `hinderedSince` when it fell asleep.
+   * The machine has slept. Records answered just before the sleep (or since syncs became slow) are synced just after
+   * it, or written back by the operating system if their process dies first. @param since - `hinderedSince` when the
+   * machine fell asleep.
    */
   noteSleep(since: number): void {
     const { now } = this.#options.machine;
@@ -121,7 +128,7 @@ export class EdgeSlot {
       scheduler.note(() => `${program.name}: ${line}`);
       if (!line.includes('could not be synced')) return;
       const to = scheduler.now;
-      // For a producer whose syncs failed until it was given up: its data is never synced.
+      // After repeated failed syncs the journal gives up its producer, and that data is never synced.
       const from = machine.disk.hinderedSince(to) - syncedWithinMs;
       this.#unsynced.push({ from, to, until: Number.POSITIVE_INFINITY });
     };
@@ -132,7 +139,7 @@ export class EdgeSlot {
           this.#send(program, journal);
         },
         (error: unknown) => {
-          // Like the real process, it reports the reason, ends, and is started again.
+          // Like the real process, it reports the reason and exits; it is then started again.
           program.scheduler.note(() => `${program.name} does not start: ${String(error)}`);
           program.kill();
         },
@@ -186,9 +193,9 @@ export class EdgeSlot {
       return { kind: 'click', id: '', time: random.next() < oldClickShare ? now - oldClickMs : now };
     const { recentIds } = this.#options;
     if (recentIds.length > 0 && random.next() < repeatShare) {
-      const again = random.pick(recentIds);
-      // A repeated install is written with the time of the first.
-      return again.kind === 'install' ? again : { ...again, time: now };
+      const repeated = random.pick(recentIds);
+      // A repeated install keeps the time of the first one.
+      return repeated.kind === 'install' ? repeated : { ...repeated, time: now };
     }
     const share = random.next();
     // A match is never sent again.

@@ -1,4 +1,4 @@
-/** Every fault of the simulation, with how it ends. */
+/** Every fault that the simulation can inject, and how each one ends. */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Program } from './program.ts';
 import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
@@ -7,19 +7,20 @@ import type { World } from './world.ts';
 
 export interface Fault {
   readonly name: string;
-  /** Hits once. @returns a function that ends it, if it lasts. */
+  /** Injects the fault once. @returns a function that ends it, if it lasts. */
   readonly hit: (world: World) => (() => void) | undefined;
 }
 
 /**
- * If clocks differ by more than a minute, a publisher waits for as long as they differ before it repeats what the sink
- * has skipped.
+ * The maximum error of a clock, so that two clocks differ by less than a minute: a publisher whose clock differs by
+ * more waits for as long as the difference before it repeats frames that the sink has skipped.
  */
 const clockOffMsMax = 25_000;
 
 const partitionsMax = 4;
-/** How long edges use partitions that are taken back then, and how long it takes until all processes know. */
+/** How long edges use the added partitions at most before the old number is restored. */
 const partitionsUsedMsMax = 3_000;
+/** Time within which all processes are restarted with the changed number. */
 const quickRollMs = 300;
 
 function pickProgram(world: World): Program | undefined {
@@ -169,7 +170,7 @@ export const faults: readonly Fault[] = [
       const machine = random.pick(world.edges);
       // About as long as it takes to fill a segment: a new one is started while another is being synced.
       machine.disk.setFaults({ ...noDiskFaults(), syncMsMax: world.shape.turnMs * random.pick([0.5, 2, 5]) });
-      // What has reached the log in the meantime is not lost with the disk.
+      // Records that reach the log in the meantime are not lost with the disk.
       machine.link.isCut = random.next() < 0.7;
       return () => {
         world.losePower(machine);

@@ -1,6 +1,6 @@
 /**
- * An SDK gateway of a simulated machine, and devices that request their click: the real matching and claims, on
- * simulated stores.
+ * An SDK gateway of a simulated machine, with devices that request matches: the real matching and claims, on simulated
+ * stores.
  */
 import type { ArchiveQuestion } from '#common/attribution/click-archive.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
@@ -66,7 +66,7 @@ export class GatewayProgram {
           return Promise.resolve(click === undefined ? 'unknown' : { click: recentOf(click), claimed_by: '' });
         },
       },
-      // Records are sent by the slots of edges.
+      // Match records are written by the edge slots instead.
       log: { isOpen: true, write: () => Promise.resolve(true) },
       clock: time.now,
     } as unknown as MatchingParts;

@@ -1,4 +1,4 @@
-/** An ingest process: the real owners of partitions with the real sink and recovery, on simulated stores. */
+/** An ingest process of the simulation: the real partition owners, sink and recovery, on simulated stores. */
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
@@ -32,7 +32,7 @@ import { ThinFormer } from './thin-former.ts';
 export interface IngestOptions {
   readonly machine: Machine;
   readonly name: string;
-  /** LOG_PARTITIONS now; a process keeps the one that it starts with. */
+  /** The current LOG_PARTITIONS; a process keeps the value that it started with. */
   readonly partitions: () => number;
   readonly leaseSeconds: number;
   readonly batchRows: number;
@@ -47,7 +47,7 @@ export interface IngestOptions {
 const flushIntervalMs = 200;
 const batchBytes = 8_388_608;
 const postgresRetryMs = 1_000;
-/** Room is made whenever an ingest starts, which happens often here. */
+/** The memory for these is allocated whenever an ingest starts, which happens often here. */
 const installsRememberedMax = 500;
 const factsOfAll = new Map([[clickApp, { ...windowHours, has_ios: true, has_android: true }]]);
 
@@ -55,7 +55,7 @@ export class IngestInstance {
   program: Program | undefined;
   client: SimulatedNatsClient | undefined;
   partitions: OwnedPartitions | undefined;
-  /** Of all its processes. */
+  /** Summed over all of its processes. */
   readonly counters = newSinkCounters();
   readonly feedCounters = newFeedCounters();
   readonly #options: IngestOptions;
@@ -176,7 +176,7 @@ export class IngestInstance {
   }
 }
 
-/** As ingest does at its start, it waits for Postgres. */
+/** Waits for Postgres, as the real ingest does when it starts. */
 async function installationIdOf(checkpoints: Checkpoints, time: Time): Promise<string> {
   for (;;) {
     try {

@@ -57,12 +57,12 @@ export class Machine {
     };
   }
 
-  /** All of its programs end at once, and what was not synced is lost. Their supervisors start them again. */
+  /** Ends all programs at once and loses what was not synced. Supervisors start the programs again. */
   losePower(): void {
     this.#end(() => this.disk.losePower());
   }
 
-  /** @returns a function that lets the machine start again with its present disk. */
+  /** @returns a function that restarts the machine with the disk as it is now. */
   snapshot(): () => void {
     const setBack = this.disk.snapshot();
     return () => this.#end(setBack);
@@ -76,7 +76,7 @@ export class Machine {
   }
 }
 
-/** 26 characters that sort by their time and are a well-formed end of an id. */
+/** 26 characters that sort by time and form the part of an id after its prefix. */
 function stamped(ms: number, chance: () => number): string {
   let text = '';
   for (let left = ms, at = 0; at < stampChars; at++, left = Math.floor(left / 32))

@@ -1,8 +1,8 @@
 /**
- * `npm run test:simulation -- --seeds N [--seed S]`: runs seeds in sequence, starting at S. One that fails is run once
- * more with its schedule printed, and the command exits with 1. `--failures N` ends it after N failures; `--trace`
- * prints the schedule of every seed. A process uses one core: `-- --seeds 50000 --seed 1` and `-- --seeds 50000 --seed
- * 50001` side by side use two.
+ * `npm run test:simulation -- --seeds N [--seed S]`: runs N seeds in sequence, starting at S, and exits with 1 if one
+ * fails. The first seed that fails is run again to print its schedule. `--failures N` stops after N failures; `--trace`
+ * prints the schedule of every seed. A process uses one core: to use two, run a second one with
+ * `--seeds 50000 --seed 50001` next to `--seeds 50000 --seed 1`.
  */
 import { parseArgs } from 'node:util';
 import { DAY_MS } from '#common/durations.ts';
@@ -20,7 +20,7 @@ const first = Number(values.seed);
 const count = Number(values.seeds);
 const failuresMax = Number(values.failures);
 const traceLines = 60;
-const toldEach = 1_000;
+const progressEvery = 1_000;
 
 const hits = new Map<string, number>();
 const repairs = new Map<string, number>();
@@ -42,15 +42,15 @@ for (let seed = first; seed < first + count && failed.length < failuresMax; seed
   steps += outcome.steps;
   virtualMs += outcome.virtualMs;
   const done = seed - first + 1;
-  if (done % toldEach === 0) console.log(`${done} seeds, ${failed.length} failed`);
+  if (done % progressEvery === 0) console.log(`${done} seeds, ${failed.length} failed`);
   if (outcome.faults.length === 0) continue;
   failed.push(seed);
   console.log(`FAILED seed ${seed}\n  ${outcome.faults.join('\n  ')}`);
   if (failed.length > 1 || values.trace) continue;
-  const again = await runSeed(seed, true);
-  const isSame = again.fingerprint === outcome.fingerprint;
+  const rerun = await runSeed(seed, true);
+  const isSame = rerun.fingerprint === outcome.fingerprint;
   console.log(
-    `${isSame ? 'its schedule' : 'the schedule of another run, because it does not replay'}:\n${again.trace.slice(-traceLines).join('\n')}`,
+    `${isSame ? 'its schedule' : 'the schedule of a second run, which differs from the first'}:\n${rerun.trace.slice(-traceLines).join('\n')}`,
   );
 }
 const seconds = (Date.now() - startedMs) / 1000;

@@ -1,6 +1,4 @@
-/**
- * Checks the responses to devices: a click is matched to one device, by one match, as long as its claim is stored.
- */
+/** Checks the responses to devices: while its claim is stored, a click is matched to one device, by one match. */
 import { HOUR_MS } from '#common/durations.ts';
 import type { Match } from '#gateway/match/match-result.ts';
 import { windowHours } from './click-line.ts';
@@ -11,7 +9,7 @@ interface Given {
   readonly at: number;
 }
 
-/** A claim may be deleted shortly before or after it expires. */
+/** A repeated match by another id is a fault only within this time: a claim may be deleted around its expiry. */
 const claimKeptMs = (windowHours.attribution_window_hours - 1) * HOUR_MS;
 
 export class Matches {
@@ -35,7 +33,7 @@ export class Matches {
       );
   }
 
-  /** Postgres has lost claims: from here on, a click may be matched a second time. */
+  /** Postgres has lost claims: from now on, a click may be matched a second time, so matches are no longer checked. */
   forget(): void {
     this.#isJudged = false;
   }

@@ -1,4 +1,4 @@
-/** Safeguards of the record path, each with the replacement that removes it again. */
+/** Safeguards of the record path, each with a replacement of source code that removes it. */
 export interface Mutation {
   readonly without: string;
   readonly file: string;

@@ -1,7 +1,7 @@
 /**
- * `tsx deploy/simulation/mutations.ts [--seeds N] [--only PATTERN]`: the simulation must fail when a safeguard of the
- * record path is removed. Each mutation replaces a few words of one file while the simulation is bundled; no file is
- * changed. Prints how many seeds it took.
+ * `tsx deploy/simulation/mutations.ts [--seeds N] [--only PATTERN]`: shows that the simulation fails when a safeguard
+ * of the record path is removed. Each mutation replaces a few words of one file while the simulation is bundled; no
+ * file is changed. Prints the first seed that fails.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';

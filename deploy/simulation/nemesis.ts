@@ -1,10 +1,13 @@
-/** Injects faults into a simulation: a seed draws a few kinds of faults, how often they hit and how long they last. */
+/** Injects faults into a simulation: a seed draws a few kinds of faults, how often they hit, and how long they last. */
 import type { SeededRandom } from '#testing/seeded-random.ts';
 import { type Fault, faults } from './faults.ts';
 import type { World } from './world.ts';
 
 const kindsMax = 6;
-/** Sequences that some seeds repeat, since two faults in a row at the same place find what single ones don't. */
+/**
+ * Words in the names of related faults. Some seeds inject the faults of one theme only, since two faults in a row at
+ * the same place find errors that single ones do not.
+ */
 const themes: readonly (readonly string[])[] = [
   ['Postgres'],
   ['ClickHouse'],
@@ -64,7 +67,7 @@ export class Nemesis {
     return this.#kinds.map((kind) => kind.name);
   }
 
-  /** Ends all lasting faults; nothing hits any more. */
+  /** Ends all lasting faults, and injects no more. */
   stop(): void {
     this.#isOver = true;
     for (const end of [...this.#ends]) end();

@@ -1,6 +1,6 @@
 /**
- * The state of the simulated Postgres, and how ingest's transactions change it. It is immutable: each change makes a
- * new one.
+ * The state of the simulated Postgres, and how the transactions of ingest change it. A state is immutable and each
+ * change makes a new one, so every committed state can be kept.
  */
 import type { LaneMarks } from '#common/log/marks.ts';
 import type { Cursor } from '#ingest/attribution/late-cursors.ts';
@@ -15,7 +15,6 @@ export interface LeaseRow {
   readonly lastBatchNo: number;
 }
 
-/** Immutable, so that every committed state can be kept. */
 export interface MemberRow extends Member {
   readonly joinedAt: number;
   readonly expiresAt: number;
@@ -33,9 +32,9 @@ export interface State {
   readonly streamTimes: ReadonlyMap<number, number>;
   readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
   readonly claims: ClaimRows;
-  /** Up to when installs were processed for the events of each partition. */
+  /** For each partition of events, up to which batches installs were processed. */
   readonly lateCursors: ReadonlyMap<number, Cursor>;
-  /** Requests of an operator that are not done. */
+  /** Open requests of an operator, by partition. */
   readonly revisions: ReadonlyMap<number, Revision>;
 }
 

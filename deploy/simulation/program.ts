@@ -1,12 +1,12 @@
 /**
- * A simulated process of an operating system. It reaches the outside only through its own `Time` and its ports. When it
- * is killed, none of its callbacks runs again and none of its calls is answered; when it is frozen, they are held back
+ * A simulated operating-system process. It reaches the outside only through its own `Time` and its ports. When it is
+ * killed, none of its callbacks runs any more and none of its calls is answered; when it is frozen, both are held back
  * until it is thawed.
  */
 import type { Time } from '#common/time.ts';
 import type { Scheduler, Step } from './scheduler.ts';
 
-/** Thrown by calls of a dead program: it ends what was running, and is never reported. */
+/** Thrown by the calls of a dead program, to end its running code; never reported. */
 export class Killed extends Error {
   constructor() {
     super('This process was killed.');
@@ -14,7 +14,7 @@ export class Killed extends Error {
   }
 }
 
-/** The usual maximum delay of a timer. */
+/** How late a timer usually fires at most. */
 const timerLateMs = 1;
 const turnMs = 0.1;
 
@@ -39,7 +39,7 @@ export class Program {
   readonly scheduler: Scheduler;
   readonly time: Time;
   state: 'running' | 'frozen' | 'dead' = 'running';
-  /** An uncaught error: a real process would have ended with it. */
+  /** The uncaught error that ended it, as it would end a real process. */
   failure: unknown;
   readonly #held: (() => void)[] = [];
   readonly #atDeath: (() => void)[] = [];
@@ -82,7 +82,7 @@ export class Program {
     this.kill();
   }
 
-  /** What the operating system does when the program is gone, such as closing its connections. */
+  /** Registers what the operating system does when the program is gone, such as closing its connections. */
   atDeath(callback: () => void): void {
     this.#atDeath.push(callback);
   }

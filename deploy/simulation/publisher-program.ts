@@ -1,4 +1,4 @@
-/** The publisher of a simulated machine: the real one, on simulated ports. */
+/** The publisher of a simulated machine: the real code, on simulated ports. */
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Publisher } from '#publisher/publisher.ts';
 import { journalRoot } from './edge-program.ts';

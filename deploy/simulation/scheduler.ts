@@ -73,15 +73,15 @@ export class Scheduler {
       this.steps++;
       this.#fingerprint = Math.imul(this.#fingerprint ^ (next.at * 1000) ^ next.order, 0x01000193);
       callback();
-      // Node runs it when no promise is left to run, however many follow from one another; a whole turn of the event
-      // loop costs 4 µs more.
+      // Node runs nextTick callbacks once no promise callback is left, however many follow from one another. A whole
+      // turn of the event loop would cost 4 µs more.
       await new Promise<void>((resume) => process.nextTick(resume));
     }
     if (this.#now < untilMs) this.#now = untilMs;
     return isDone();
   }
 
-  /** Time jumps forward: everything due in between is late. */
+  /** Jumps forward in time: everything due in between is late. */
   leap(ms: number): void {
     this.#now += ms;
   }

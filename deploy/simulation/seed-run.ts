@@ -1,4 +1,4 @@
-/** One seed: a world under load and faults, then without either, then the verdict. */
+/** Runs one seed: a world under load and faults, then without either, then the checks. */
 import { DAY_MS } from '#common/durations.ts';
 import { Nemesis } from './nemesis.ts';
 import { Killed } from './program.ts';
@@ -7,10 +7,10 @@ import { World, type WorldShape } from './world.ts';
 
 export interface SeedOutcome {
   readonly seed: number;
-  /** What is wrong; empty if nothing is. */
+  /** What is wrong; empty if the seed passed. */
   readonly faults: readonly string[];
   readonly hits: ReadonlyMap<string, number>;
-  /** What the sinks had to do besides storing. */
+  /** How often sinks had to do more than store batches. */
   readonly repairs: ReadonlyMap<string, number>;
   /** The effects of faults and time on the servers and their data. */
   readonly bites: ReadonlyMap<string, number>;
@@ -26,17 +26,20 @@ export interface SeedOutcome {
 /** Time within which everything must come to rest once there are no more faults. */
 const restMsMax = 300_000;
 const lookMs = 250;
-/** An idle process ends its last segment within half a minute, and then it is deleted. */
+/** An idle process ends its last segment within half a minute, and the segment is then deleted. */
 const drainMsMax = 120_000;
 /** Maximum time in flight of a purge that was sent before a replay was requested. */
 const purgeMs = 50;
 const quietMonthsShare = 0.2;
 const setBackShare = 0.3;
 const matchingShare = 0.2;
-/** LOG_PARTITIONS is being changed: edges have another number than ingests. */
+/**
+ * Share of seeds in which edges and ingests start with different values of LOG_PARTITIONS, as while it is being
+ * changed.
+ */
 const otherPartitionsShare = 0.15;
 const quietDays: readonly number[] = [150, 150, 150, 4_015];
-/** After a start: leases expire, everything is read again. */
+/** After a restart, leases expire and everything is read again within this time. */
 const settledMs = 10_000;
 const resumedMs = 2_000;
 
@@ -55,7 +58,7 @@ function shapeOf(scheduler: Scheduler): WorldShape {
     journalBytesMax,
     turnMs: random.pick([50, 300, 1_000]),
     recordsPerTurnMax: random.pick([1, 4]),
-    // A message is as large as a journal; a log holds many messages.
+    // A message may be as large as a journal, and a log holds many messages.
     logBytesMax: journalBytesMax * 10,
     isMatching,
     ingests: random.between(1, 2),
@@ -65,8 +68,8 @@ function shapeOf(scheduler: Scheduler): WorldShape {
 }
 
 /**
- * Whatever a restore lost is stored again from the log, as far as the log has it, while clients continue. @returns why
- * not.
+ * Replays the log while clients continue: whatever a restore lost and the log still has is stored again. @returns why
+ * that failed; empty if it succeeded.
  */
 async function replayed(world: World): Promise<string[]> {
   if (world.replayFrom === Number.POSITIVE_INFINITY) return [];
@@ -82,7 +85,7 @@ async function replayed(world: World): Promise<string[]> {
   if (!(await settled())) return ['an earlier replay does not end'];
   scheduler.note(() => 'an operator requests a replay');
   world.askForReplay();
-  // A purge may have been in flight. Everything that the log has now must be restored by the replay.
+  // A purge may still be in flight. The replay must restore everything that the log has after it.
   await scheduler.run(scheduler.now + purgeMs);
   world.writeOffWhatIsNowhere();
   if (!(await settled())) return ['the replay does not end'];
@@ -90,7 +93,7 @@ async function replayed(world: World): Promise<string[]> {
   return [];
 }
 
-/** @returns why the world has not come to rest in time; nothing if it has. */
+/** @returns why the world has not come to rest in time; empty if it has. */
 async function rested(world: World, isHopeless: () => boolean): Promise<string[]> {
   const { scheduler } = world;
   const restAt = scheduler.now + restMsMax;
@@ -105,7 +108,7 @@ async function rested(world: World, isHopeless: () => boolean): Promise<string[]
   }
 }
 
-/** Months without load, after which clients send again. @returns what was not cleaned up by then. */
+/** Lets months pass without load, then lets clients send again. @returns what was not cleaned up before. */
 async function quiet(world: World): Promise<string[]> {
   const { scheduler } = world;
   const drainedBy = scheduler.now + drainMsMax;
@@ -144,8 +147,7 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
     world.isLoaded = false;
     unrest.push(...(await rested(world, () => faults.length > 0)));
     if (unrest.length === 0) {
-      // Longer than the age of the marks that are read at a take-over: what is still on a disk then must not be counted
-      // again.
+      // This is longer than marks are read at a takeover: frames that are still on a disk must not be counted again.
       if (scheduler.random.next() < quietMonthsShare) {
         unrest.push(...(await quiet(world)), ...(await rested(world, () => faults.length > 0)));
         quietMonths++;
@@ -154,7 +156,7 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
         scheduler.note(() => 'a disk is restored to an earlier state');
         setBack();
       }
-      // Everything in memory is lost once more: the stored state must be enough to continue from.
+      // Everything in memory is lost once more: the stored state must suffice to continue.
       scheduler.note(() => 'all processes start again');
       for (const program of world.programs) program.kill();
       await scheduler.run(scheduler.now + settledMs);

@@ -1,16 +1,16 @@
 /**
  * A program's call to a simulated database: the request takes time, and so does the answer. Either can be lost, the
- * server can die in between, and a call that the program has given up may still be executed.
+ * server can die in between, and a call that the program has given up on may still be executed.
  */
 import type { LinkCondition } from './machine.ts';
 import type { Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 
-/** Faults between programs and a server, as long as they are set. */
+/** The current faults between programs and a server. */
 export interface CallFaults {
   /** Probability that a request or an answer is lost with its connection. */
   lost: number;
-  /** Probability that the connection is lost while a request waits, which is executed anyway. */
+  /** Probability that the connection is lost while a request waits; the server executes it anyway. */
   orphaned: number;
   /** Maximum milliseconds that the server delays a request. */
   waitMsMax: number;
@@ -24,14 +24,14 @@ export function noCallFaults(): CallFaults {
 
 const lostWithinMs = 30;
 
-/** A database server, as its calls see it. */
+/** The part of a simulated database server that executes calls. */
 export class CallableServer {
   isUp = true;
   faults = noCallFaults();
   /** Grows with each start: requests to an earlier run get no answer. */
   run = 1;
   readonly scheduler: Scheduler;
-  /** When the last transaction that holds a lock has ended. */
+  /** By lock, when the last transaction that holds it ends. */
   #locks = new Map<string, number>();
 
   constructor(scheduler: Scheduler) {
@@ -67,7 +67,7 @@ export interface Caller {
 }
 
 /**
- * @param carryOut runs in the server; what it throws is its answer. It can take additional time. @param lock what it
+ * @param carryOut runs in the server, and may take additional time; what it throws is its answer. @param lock what it
  * locks in the server; empty for nothing.
  */
 export function call<T>(caller: Caller, server: CallableServer, carryOut: () => T | Promise<T>, lock = ''): Promise<T> {
@@ -85,19 +85,19 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
     const failed = (why: string) => answer(() => fail(unavailable(why)));
     // A program's timeout runs while it is frozen, but takes effect only when it continues.
     const timer = scheduler.after(timeoutMs, () => failed('no answer in time'));
-    const way = () => random.next() * link.latencyMsMax;
+    const latency = () => random.next() * link.latencyMsMax;
     const isLost = () => server.faults.lost > 0 && random.next() < server.faults.lost;
-    scheduler.after(way(), () => {
+    scheduler.after(latency(), () => {
       if (link.isCut) return;
       if (!server.isUp || isLost()) {
-        scheduler.after(way(), () => failed('the connection was refused or lost'));
+        scheduler.after(latency(), () => failed('the connection was refused or lost'));
         return;
       }
       const { run } = server;
       if (server.faults.orphaned > 0 && random.next() < server.faults.orphaned)
         scheduler.after(random.next() * lostWithinMs, () => failed('the connection was lost'));
       const reply = (give: () => void) =>
-        scheduler.after(way(), () => {
+        scheduler.after(latency(), () => {
           if (link.isCut) return;
           if (server.run !== run || !server.isUp || isLost()) failed('the connection was lost');
           else answer(give);
@@ -110,9 +110,9 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
         if (server.faults.killsCaller > 0 && random.next() < server.faults.killsCaller) {
           scheduler.after(random.next() * lostWithinMs, () => program.kill());
         }
-        // The connection can be lost while the server continues, unaware of that.
+        // The connection can be lost without the server noticing; the server then continues.
         if (isLost()) scheduler.after(random.next() * lostWithinMs, () => failed('the connection was lost'));
-        // In a turn of its own, as a promise: what it throws is its answer.
+        // Wrapped in a promise, so that what it throws becomes its answer.
         void (async () => await carryOut())().then(
           (value) => reply(() => done(value)),
           (error: unknown) => reply(() => fail(error)),

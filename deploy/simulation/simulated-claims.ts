@@ -1,13 +1,13 @@
 /**
- * Claims in the simulated Postgres: one for each click, one first one for each device with a name. No device has an
- * install.
+ * Claims in the simulated Postgres: at most one for each click, and at most one first claim for each device with a
+ * name. No device has an install.
  */
 import { HOUR_MS } from '#common/durations.ts';
 import type { ClickClaim, DeviceName, NewClaim } from '#gateway/match/claim-store.ts';
 
 export type ClaimRows = ReadonlyMap<string, ClickClaim & { readonly expiresAt: number }>;
 
-/** @returns the claims that are stored then, and how many are new. */
+/** Adds claims that conflict with no stored one. @returns all claims, and how many are new. */
 export function claimed(
   known: ClaimRows,
   given: readonly NewClaim[],
@@ -28,7 +28,7 @@ export function claimed(
   return { claims: stored === 0 && claims.size === known.size ? known : claims, stored };
 }
 
-/** The claims on these clicks, and the first ones of these devices. */
+/** The claims on these clicks, and the first claims of these devices. */
 export function claimsFound(
   claims: ClaimRows,
   clickIds: readonly string[],

@@ -1,7 +1,7 @@
 /**
- * The simulated ClickHouse: raw tables whose views feed rollups, a fence that inserts check, and queries that run for a
- * while and can be cancelled. An insert reaches the raw table first and then one rollup after another. In each, the
- * token is written before the part is in place; a crash in between loses the part, and a repetition with the same token
+ * The simulated ClickHouse: raw tables with views that feed rollups, a fence that inserts check, and queries that run
+ * for a while and can be cancelled. An insert reaches the raw table first and then one rollup after another. In each,
+ * the token is written before the part is in place: a crash in between loses the part, and a retry with the same token
  * is dropped.
  *
  * It can be restored from a backup, in which each table dates from a different moment.
@@ -11,7 +11,7 @@ import { DAY_MS } from '#common/durations.ts';
 import type { Fence, TableDay } from '#ingest/raw-store.ts';
 import { CallableServer } from './server-call.ts';
 
-/** A row of a raw table, as far as the simulation depends on it. */
+/** The columns of a raw table that the simulation depends on. */
 export interface SimulatedRow {
   /** Number of the record. */
   readonly n: number;
@@ -27,11 +27,11 @@ export interface SimulatedRow {
   readonly time: number;
   /** Identifies repeats of an event or install; empty for a click. */
   readonly id: string;
-  /** The install of an event, which stands for its link; empty without any. */
+  /** The install of an event, which also stands for its link; empty if it has none. */
   readonly install: string;
   /** -1 for a row that reverses another. */
   readonly sign: 1 | -1;
-  /** Stored once the install of an event was known. */
+  /** Whether it corrects an event after its install became known. */
   readonly isLearned: boolean;
 }
 
@@ -50,7 +50,7 @@ interface Running {
   isKilled: boolean;
 }
 
-/** The query was cancelled, or the server has died during it. */
+/** Thrown if the query was cancelled or the server died during it. */
 export class QueryEnded extends Error {
   constructor() {
     super('The query was cancelled.');
@@ -58,7 +58,7 @@ export class QueryEnded extends Error {
   }
 }
 
-/** An insert below the fence. */
+/** Thrown for an insert below the fence. */
 export class Fenced extends Error {
   constructor() {
     super('The fence is above this batch.');
@@ -185,7 +185,7 @@ export class SimulatedClickHouse extends CallableServer {
     }
   }
 
-  /** @returns the rows that are lost by that, and when its backup was started (true time). */
+  /** Restores the last backup. @returns the rows that this loses, and when the backup was started (true time). */
   restore(): { lost: readonly SimulatedRow[]; begunAt: number } {
     this.crash();
     this.hits.restored++;
@@ -200,7 +200,7 @@ export class SimulatedClickHouse extends CallableServer {
     return this.#content.fences.get(partition) ?? { batchNoMin: 0, owner: '' };
   }
 
-  /** Those with a fence. */
+  /** Partitions with a fence. */
   get partitions(): readonly number[] {
     return [...this.#content.fences.keys()];
   }
@@ -270,7 +270,7 @@ export class SimulatedClickHouse extends CallableServer {
     return true;
   }
 
-  /** Days of which rows or cells of a partition belong to batches above a number. */
+  /** Days with rows or cells of a partition that belong to batches above a number. */
   daysAbove(partition: number, batchNo: number): TableDay[] {
     const days = new Map<string, TableDay>();
     const note = (of: { table: string; log_partition: number; batch_no: number }, time: number) => {
@@ -319,7 +319,7 @@ export class SimulatedClickHouse extends CallableServer {
     });
   }
 
-  /** How much rollups have too much or too little, over all cells. */
+  /** By how much the rollups differ from the raw rows, summed over all cells. */
   get rollupDifference(): number {
     let difference = 0;
     for (const rollup of rollupNames) {
@@ -332,7 +332,7 @@ export class SimulatedClickHouse extends CallableServer {
     return difference;
   }
 
-  /** The token first, then the part: a crash between the two loses the part. */
+  /** Writes the token first, then the part: a crash between the two loses the part. */
   async #place(step: () => Promise<void>, into: string, token: string, put: () => void): Promise<void> {
     const tokens = this.#content.tokens.get(into);
     if (tokens?.has(token) === true) return;

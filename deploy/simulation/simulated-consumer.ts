@@ -41,7 +41,7 @@ export class SimulatedConsumer {
   readonly #deliver: Deliver;
   readonly #onInactive: () => void;
   readonly #pulls: Pull[] = [];
-  /** By subject of the stream, of which there are few. */
+  /** Whether a subject matches the filter; a stream has few subjects. */
   readonly #wanted = new Map<string, boolean>();
   #nextSeq: number;
   #delivered = 0;
@@ -66,7 +66,7 @@ export class SimulatedConsumer {
     this.#inactivity = this.#watch();
   }
 
-  /** Stream sequence; earlier messages are not for this consumer. */
+  /** The stream sequence that it delivers next; it does not deliver earlier messages. */
   get nextSequence(): number {
     return this.#nextSeq;
   }
@@ -133,11 +133,11 @@ export class SimulatedConsumer {
     }
   }
 
-  /** Deletes the consumer. @param isTold whether pending pulls get a status. */
-  close(isTold: boolean): void {
+  /** Deletes the consumer. @param sendsStatus whether pending pulls get a status. */
+  close(sendsStatus: boolean): void {
     this.#scheduler.cancel(this.#inactivity);
     for (const pull of [...this.#pulls]) {
-      if (isTold) this.#end(pull, statuses.conflict);
+      if (sendsStatus) this.#end(pull, statuses.conflict);
       else this.#remove(pull);
     }
   }

@@ -10,9 +10,9 @@ import { Killed, type Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { SimulatedFile, SimulatedFolder } from './simulated-files.ts';
 
-/** Faults of a disk, as long as they are set. Probabilities are per call. */
+/** The current faults of a disk. Probabilities are per call. */
 export interface DiskFaults {
-  /** Bytes that fit on it. */
+  /** Capacity of the disk. */
   bytesMax: number;
   writeFails: number;
   syncFails: number;
@@ -27,9 +27,9 @@ export function noDiskFaults(): DiskFaults {
 }
 
 export const dataFolder = '/data';
-/** How long after a fault everything delayed by it has been completed. */
+/** Time after the end of a fault in which everything that it delayed is completed. */
 const calmMs = 1_000;
-/** The operating system writes out what is older. */
+/** The operating system writes back data that is older than this. */
 const writtenBackMs = 30_000;
 
 function isHarmless({ writeFails, syncFails, syncMsMax }: DiskFaults): boolean {
@@ -55,7 +55,7 @@ export class SimulatedDisk {
   #faults = noDiskFaults();
   #hinderedFrom = 0;
   #hinderedTo = Number.NEGATIVE_INFINITY;
-  /** A slow sync continues even if later ones are not slow. */
+  /** When the last sync ends: a slow one continues after its fault has ended. */
   #syncsEndAt = 0;
   #root = new SimulatedFolder();
   #open = new Map<number, OpenFile>();
@@ -84,7 +84,7 @@ export class SimulatedDisk {
     return found;
   }
 
-  /** The power is lost, and with it what was not synced. */
+  /** Loses the power, and with it what was not synced. */
   losePower(): void {
     this.hits.power_lost++;
     this.#open = new Map();
@@ -107,7 +107,7 @@ export class SimulatedDisk {
     };
   }
 
-  /** The whole disk is lost. */
+  /** Loses all data. */
   wipe(): void {
     this.#open = new Map();
     this.#root = new SimulatedFolder();
@@ -115,13 +115,12 @@ export class SimulatedDisk {
     this.#begin();
   }
 
-  /** The folder for all data has existed for long. */
+  /** Creates the data folder as if it had existed for long. */
   #begin(): void {
     this.#makeFolder(dataFolder);
     this.#root.sync();
   }
 
-  /** Sets the faults from now on. */
   setFaults(faults: DiskFaults): void {
     const { now } = this.#scheduler;
     if (now > this.#hinderedTo + calmMs) this.#hinderedFrom = now;
@@ -129,7 +128,7 @@ export class SimulatedDisk {
     this.#faults = faults;
   }
 
-  /** Since when syncs have failed or been slow, if they are or only just stopped being so. */
+  /** Since when syncs have failed or been slow; `now` if they are not and have not been recently. */
   hinderedSince(now: number): number {
     return now <= this.#hinderedTo + calmMs ? this.#hinderedFrom : now;
   }

@@ -5,7 +5,7 @@ export class SimulatedFile {
   length = 0;
   syncedLength = 0;
   writtenAt = 0;
-  /** A sync has failed: the system drops what it could not write, so no later sync repairs it. */
+  /** A sync has failed: the operating system drops what it could not write, so no later sync repairs it. */
   isBroken = false;
   /** Names that refer to it. */
   links = 1;
@@ -46,7 +46,7 @@ export class SimulatedFolder {
     this.changes = [];
   }
 
-  /** With everything in it, as if it were synced. */
+  /** A copy of the folder and everything in it, as if synced. */
   copy(): SimulatedFolder {
     const copied = new SimulatedFolder();
     for (const [name, entry] of this.entries) copied.entries.set(name, entry.copy());
@@ -54,7 +54,7 @@ export class SimulatedFolder {
     return copied;
   }
 
-  /** Goes back to what was synced and the first changes after it. */
+  /** Goes back to what was synced, plus the first `kept` changes after it. */
   lose(kept: number): void {
     this.entries.clear();
     for (const [name, entry] of this.synced) this.entries.set(name, entry);

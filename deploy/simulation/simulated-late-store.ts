@@ -1,4 +1,7 @@
-/** The simulated ClickHouse's answers about installs that arrived after events, and the rows that follow from them. */
+/**
+ * Ingest's `LateStore` on the simulated ClickHouse: installs that arrived after their events, and the rows that correct
+ * those events.
+ */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
@@ -89,7 +92,7 @@ function placeOf({ producer_id, frame_no, idx }: Pick<EventRow, 'producer_id' | 
   return `${producer_id}:${String(frame_no).padStart(12, '0')}:${String(idx).padStart(6, '0')}`;
 }
 
-/** A row as the rules of attribution see it; its number stands for its session. */
+/** A row in the form that attribution reads; `session_id` carries the number of the record. */
 function eventOf({ n, id, time, producer_id, frame_no, idx }: SimulatedRow): EventRow {
   const utm = campaignFrom(() => '');
   return {

@@ -21,7 +21,7 @@ export class SimulatedLocks {
           this.#holders.set(folder, program);
           return {
             renew: () => Promise.resolve(true),
-            // Like the real one, a release leaves a lock file behind that names no holder.
+            // As with the real lock, a release leaves a lock file that names no holder.
             release: () => later(() => void this.#holders.set(folder, undefined)),
           };
         }),

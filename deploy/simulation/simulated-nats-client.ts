@@ -15,7 +15,7 @@ const reconnectMs = 250;
 const reconnectJitterMs = 100;
 /** Two pings of two seconds without an answer. */
 const pingPatienceMs = 4_000;
-/** Probability that something published while disconnected is sent after the reconnect. */
+/** Probability that a message published while disconnected is sent after the reconnect. */
 const keptWhileDown = 0.2;
 const nothing = Buffer.alloc(0);
 
@@ -26,14 +26,15 @@ export class SimulatedNatsClient implements NatsClient {
   readonly #program: Program;
   readonly #server: SimulatedNats;
   readonly #link: LinkCondition;
-  /** By subject, and those of more than one subject. */
+  /** Subscriptions to one subject, by subject. */
   readonly #exact = new Map<string, Set<Callback>>();
+  /** Subscriptions with a wildcard. */
   readonly #wild = new Map<Callback, string>();
   readonly #reconnected = new Set<() => void>();
   readonly #atFirst: (() => void)[] = [];
   #outbox: WireMessage[] = [];
   #inboxes = 0;
-  /** Of this connection: replies to an earlier one are lost. */
+  /** Number of the current connection: messages of an earlier one are lost. */
   #generation = 0;
   #lastSent = 0;
   #lastReceived = 0;
@@ -68,8 +69,8 @@ export class SimulatedNatsClient implements NatsClient {
   }
 
   subscribe(pattern: string, callback: (message: NatsMessage) => void): () => void {
-    // The real server gets subscriptions in order with the messages; that this one has them immediately changes nothing
-    // observable.
+    // The real server receives subscriptions in order with the messages. Here they apply at once, which makes no
+    // observable difference.
     const own: Callback = (message) => callback(message);
     if (pattern.endsWith('*') || pattern.endsWith('>')) {
       this.#wild.set(own, pattern);
@@ -152,7 +153,7 @@ export class SimulatedNatsClient implements NatsClient {
     for (const [callback, pattern] of [...this.#wild]) if (isMatch(pattern, message.subject)) callback(given);
   }
 
-  /** Something did not get through: the pings will notice. */
+  /** A message did not get through: the pings will notice. */
   #notice(): void {
     const generation = ++this.#generation;
     this.#program.scheduler.after(pingPatienceMs * this.#program.scheduler.random.next(), () => {
@@ -162,7 +163,7 @@ export class SimulatedNatsClient implements NatsClient {
     });
   }
 
-  /** What the system does when the connection ends. */
+  /** What the operating system does when the connection ends. */
   #drop(): void {
     this.#generation++;
     if (this.#peer !== undefined) this.#server.disconnect(this.#peer);

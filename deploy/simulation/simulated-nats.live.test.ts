@@ -1,3 +1,4 @@
+/** Runs the same random operations on the simulated NATS and on a real server, and compares the outcomes. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { ensureLogStream, logFill, purgeLog } from '#common/log/log-stream.ts';
@@ -37,10 +38,10 @@ afterEach(async () => {
   await server.stop();
 });
 
-/** An operation on one of the two. */
+/** An operation on either server. */
 type Operation = (nats: NatsClient) => Promise<unknown>;
 
-/** Both give the same outcome. */
+/** Expects the same outcome from both servers. */
 async function same(what: string, operation: Operation): Promise<void> {
   expect({ what, outcome: await simulated(scheduler, () => operation(twin)) }).toEqual({
     what,

@@ -1,7 +1,7 @@
 /**
  * The simulated NATS server: subjects, and JetStream by its JSON API (docs.nats.io, "JetStream wire API") as far as
- * this project uses it. It can die with or without the end of its log, be wiped, refuse, be slow, and have a wrong
- * clock.
+ * this project uses it. It can die with or without losing the end of its log, be wiped, refuse requests, be slow, and
+ * have a wrong clock.
  */
 import type { Scheduler } from './scheduler.ts';
 import { type ConsumerConfig, SimulatedConsumer, statuses } from './simulated-consumer.ts';
@@ -92,7 +92,7 @@ export class SimulatedNats {
     this.#peers.clear();
   }
 
-  /** All of its data is lost. */
+  /** Loses all data. */
   wipe(): void {
     this.crash(0);
     this.hits.wiped++;
@@ -226,8 +226,8 @@ export class SimulatedNats {
     return { name, config: request.config, delivered, num_pending: consumer.pending };
   }
 
-  #dropConsumer(name: string, isTold: boolean): void {
-    this.#consumers.get(name)?.close(isTold);
+  #dropConsumer(name: string, sendsStatus: boolean): void {
+    this.#consumers.get(name)?.close(sendsStatus);
     this.#consumers.delete(name);
   }
 
@@ -237,7 +237,7 @@ export class SimulatedNats {
     else consumer.pull(inbox, request);
   }
 
-  /** Once a second it syncs its log and removes what is too old. */
+  /** Syncs the log and removes expired messages once a second. */
   #tick(): void {
     this.#scheduler.after(expireIntervalMs, () => {
       if (this.isUp) {

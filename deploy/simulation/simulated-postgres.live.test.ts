@@ -1,3 +1,4 @@
+/** Runs the same random operations on the simulated Postgres and on a real server, and compares the outcomes. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { LaneMarks } from '#common/log/marks.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -36,7 +37,7 @@ async function outcomeOf(call: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-/** Sorts lists, and compares only the marks that both servers report. */
+/** Sorts lists, and drops `updatedAt`, which only the simulated server reports. */
 function sorted(value: unknown): unknown {
   if (!Array.isArray(value)) return value;
   return value
@@ -46,8 +47,8 @@ function sorted(value: unknown): unknown {
 
 const request = { replay_from: 7, days_from: null, days_to: null };
 
-/** As `admin -- replay` requests it. */
-async function askForReplay(): Promise<void> {
+/** Requests a replay, as `admin -- replay` does. */
+async function requestReplay(): Promise<void> {
   await postgres.execute(
     `INSERT INTO ingest.revision (partition, replay_from)
      SELECT partition, 7 FROM (SELECT partition FROM ingest.lease UNION SELECT partition FROM ingest.checkpoint) AS known
@@ -78,7 +79,7 @@ test('the simulated Postgres stores leases, batches, marks and requests as the r
   for (let at = 0; at < operations; at++) {
     const partition = random.between(0, partitions - 1);
     const known = leases[partition] ?? [];
-    // Usually the one in force.
+    // Usually the current lease.
     const lease = random.next() < 0.9 ? known.at(-1) : known[random.between(0, known.length - 1)];
     const last = begun[partition] ?? 0;
     const batchNo = Math.max(1, last + random.pick([-1, 0, 1, 1, 1, 2]));
@@ -115,7 +116,7 @@ test('the simulated Postgres stores leases, batches, marks and requests as the r
     else if (what === 'reviseDone')
       await same(what, (on) => on.reviseDone(lease, { rowsStored: 1, cellsCorrected: 2 }));
     else {
-      await askForReplay();
+      await requestReplay();
       server.revise(request);
     }
     await same(`marks after ${what}`, (on) => on.marks(partition));

@@ -1,6 +1,6 @@
 /**
- * Ingest's data in a simulated Postgres. Each operation is one transaction. The server can die, be slow, and go back:
- * to the state of a lagging replica, or to a backup.
+ * The simulated Postgres with the data of ingest and the claims of clicks. Each operation is one transaction. The
+ * server can die, be slow, and go back to the state of a lagging replica or of a backup.
  */
 import { DAY_MS } from '#common/durations.ts';
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
@@ -36,7 +36,7 @@ import { CallableServer, type Caller, call } from './server-call.ts';
 import { claimed, claimsFound } from './simulated-claims.ts';
 
 const commitsKeptMax = 200;
-/** Expired claims may be deleted at any time after this. */
+/** Probability that an insert of claims also deletes expired ones, which may happen at any time. */
 const expiryShare = 0.1;
 const timeoutMs = 12_000;
 
@@ -65,7 +65,7 @@ export class SimulatedPostgres extends CallableServer {
     this.hits.crashed++;
   }
 
-  /** A replica takes over that lacks the last commits. */
+  /** Fails over to a replica that lacks the last commits. */
   loseCommits(count: number): void {
     this.crash();
     const lost = this.#commits.splice(Math.max(0, this.#commits.length - count));
@@ -88,7 +88,7 @@ export class SimulatedPostgres extends CallableServer {
     return true;
   }
 
-  /** Batches that are not finished. */
+  /** How many batches are not finished. */
   get openBatches(): number {
     return [...this.#state.batches.values()].filter(({ entry }) => !entry.is_partial).length;
   }
@@ -100,7 +100,7 @@ export class SimulatedPostgres extends CallableServer {
     return partitions.size;
   }
 
-  /** That it knows. */
+  /** Partitions with a lease or a stream time. */
   get partitions(): ReadonlySet<number> {
     return new Set([...this.#state.leases.keys(), ...this.#state.streamTimes.keys()]);
   }

@@ -1,4 +1,4 @@
-/** The simulated ClickHouse's answers about stored installs and events. */
+/** Ingest's `StoredRecords` on the simulated ClickHouse: queries about stored installs and events. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { campaignFrom } from '#common/campaign-fields.ts';
 import { nowhere } from '#common/country-database.ts';
@@ -76,7 +76,7 @@ export class SimulatedRecords implements StoredRecords {
   }
 }
 
-/** What an event inherits from an install: only its id matters here, and stands for its link too. */
+/** What an event inherits from an install. Only its id matters here; it also stands for the link. */
 export function factsOf({ id }: SimulatedRow) {
   const utm = campaignFrom(() => '');
   return { app_id: simulatedApp, install_id: id, link_id: id, click_id: '', platform: '', ...nowhere, ...utm };

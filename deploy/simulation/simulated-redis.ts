@@ -1,6 +1,6 @@
 /**
- * The simulated Redis: strings that expire, and the effects of the scripts of `RecentClicks` and of its feed. It loses everything
- * when it dies, evicts keys at random, and may be full.
+ * The simulated Redis: strings that expire, and the effects of the scripts of `RecentClicks` and of its feed. It loses
+ * everything when it dies, evicts keys at random, and may be full.
  */
 import type { Redis } from '#common/stores/redis.ts';
 import type { Machine } from './machine.ts';
@@ -47,7 +47,7 @@ export class SimulatedRedis extends CallableServer {
     return (this.#text(key) ?? '').includes(text) || this.#evicted.has(key);
   }
 
-  /** The interface of `Redis` with its commands, as far as the simulated programs use it. */
+  /** The part of the `Redis` interface that the simulated programs use. */
   of(program: Program, machine: Machine): Redis {
     const unavailable = (why: string) => new Error(`Redis: ${why}`);
     const caller: Caller = { program, link: machine.link, timeoutMs, unavailable };

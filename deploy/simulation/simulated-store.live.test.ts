@@ -1,3 +1,4 @@
+/** Runs the same random operations on the simulated ClickHouse and on a real server, and compares the outcomes. */
 import { afterEach, beforeEach, expect } from 'vitest';
 import { monthOf } from '#clickhouse/rows.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -14,11 +15,11 @@ import { SimulatedStore } from './simulated-store.ts';
 
 const seed = 7;
 
-let place: SinkStage;
+let stage: SinkStage;
 beforeEach(async () => {
-  place = await SinkStage.start();
+  stage = await SinkStage.start();
 });
-afterEach(() => place.stop());
+afterEach(() => stage.stop());
 
 /** A batch in the form that the simulated server takes. */
 function thin({ batch }: FormedBatch, frame: LogFrame, times: readonly number[]): SentPart[] {
@@ -45,7 +46,9 @@ function thin({ batch }: FormedBatch, frame: LogFrame, times: readonly number[])
   });
 }
 
-/** Sorts lists, frames one by one, rollups by their place. */
+/**
+ * Makes outcomes comparable: sorts lists, expands ranges of frames, and replaces names of rollups by their position.
+ */
 function plain(value: unknown, rollups: readonly string[]): unknown {
   if (typeof value === 'string' && rollups.includes(value)) return rollups.indexOf(value);
   if (Array.isArray(value))
@@ -68,7 +71,7 @@ testCostlyCases([8, 20], 1, title, async (operations) => {
   const machine = new Machine('machine', scheduler, Date.now());
   const server = new SimulatedClickHouse(scheduler);
   const twin = new SimulatedStore(server, machine.start('test'), machine);
-  const real = place.store;
+  const real = stage.store;
   const rollups = { real: real.rollupsOf('clicks'), twin: twin.rollupsOf('clicks') };
   const same = async (what: string, operation: (store: RawStore, rollups: readonly string[]) => Promise<unknown>) => {
     const outcome = plain(await operation(real, rollups.real), rollups.real);
@@ -76,13 +79,13 @@ testCostlyCases([8, 20], 1, title, async (operations) => {
     expect({ what, outcome: twins }).toEqual({ what, outcome });
   };
   const sent: { readonly formed: FormedBatch; readonly parts: readonly SentPart[] }[] = [];
-  const owners = await Promise.all([place.own(0), place.own(1)]);
+  const owners = await Promise.all([stage.own(0), stage.own(1)]);
   let fence = { batchNoMin: 0, owner: '' };
 
-  /** Stores a batch, in the raw table alone if it is cut off. */
+  /** Stores a batch; if it is cut off, in the raw table alone. */
   const store = async ({ formed: { batch, parts }, parts: thinParts }: (typeof sent)[number], isCutOff: boolean) => {
     const views = isCutOff ? ['clicks_by_link_view', 'clicks_by_dimension_view'] : [];
-    const outcomes = await place.withoutViews(views, async () => {
+    const outcomes = await stage.withoutViews(views, async () => {
       const kinds: string[] = [];
       for (const part of parts) kinds.push((await real.insert(batch, part)).kind);
       return kinds;
@@ -111,7 +114,7 @@ testCostlyCases([8, 20], 1, title, async (operations) => {
     );
     const chance = random.next();
     if (chance < 0.5 || sent.length === 0) {
-      const frame = place.frame(times, partition);
+      const frame = stage.frame(times, partition);
       const formed = await owners[partition]?.sink.batches.form([frame]);
       if (formed === undefined) throw new Error('there is no owner');
       const one = { formed, parts: thin(formed, frame, times) };
@@ -130,13 +133,13 @@ testCostlyCases([8, 20], 1, title, async (operations) => {
     if (part === undefined) throw new Error('there is no part');
     await same('partitions', async (on) => [...(await on.partitions())].sort());
     await same('rows', (on) => on.rowsOf(batch, part));
-    // A cell only says which batch is the newest in it.
+    // A cell only records the newest batch in it.
     const isNewest = (await real.newestBatch(batch.partition, batch.batch_no - 1)).raw === batch.batch_no;
     if (isNewest) await same('rollups', (on) => on.rollupsWithout(batch, part));
     await same('newest', (on) => on.newestBatch(batch.partition, batch.batch_no - 1));
     await same('frames', (on) => on.framesAbove(batch.partition, batch.batch_no - 1));
     await same('days', (on) => on.daysAbove(batch.partition, batch.batch_no - 1));
-    const { producer_id, kind, frame_no } = formed.frames[0]?.header ?? place.frame(times).header;
+    const { producer_id, kind, frame_no } = formed.frames[0]?.header ?? stage.frame(times).header;
     const span = { producer_id, kind, from: Math.max(1, frame_no - 2), to: frame_no };
     await same('places', (on) => on.placesOf(batch.partition, 0, [span]));
     await same('fence', async (on) => {

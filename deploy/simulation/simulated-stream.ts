@@ -1,4 +1,4 @@
-/** A stream of the simulated JetStream: its messages, what it recognizes as duplicates, and what its consumers get. */
+/** A stream of the simulated JetStream: its messages, limits, and detection of duplicates. */
 
 export interface StoredMessage {
   readonly seq: number;
@@ -30,7 +30,7 @@ const nanosPerMs = 1_000_000;
  * fileStoreMsgSize).
  */
 const entryBytes = 30;
-/** The header with the message's id, without the id. */
+/** Size of the header with the message's id, without the id. */
 const headerBytes = 31;
 
 const everythingBelow = '>'.charCodeAt(0);
@@ -59,7 +59,7 @@ export class SimulatedStream {
   expired = 0;
   #ids = new Map<string, { seq: number; at: number }>();
 
-  /** When it was created, which distinguishes it from an earlier one of its name. */
+  /** When it was created, which distinguishes it from an earlier stream of the same name. */
   readonly created: string;
 
   constructor(config: StreamConfig, created: string) {
@@ -101,7 +101,7 @@ export class SimulatedStream {
     return this.messages[0]?.seq ?? this.lastSeq + 1;
   }
 
-  /** Removes what exceeds the stream's maximum age. */
+  /** Removes messages that exceed the maximum age. */
   expire(now: number): void {
     const before = now - this.config.max_age / nanosPerMs;
     if ((this.messages[0]?.storedAt ?? now) < before)
@@ -117,7 +117,7 @@ export class SimulatedStream {
     return this.#remove((message) => (seq === 0 || message.seq < seq) && isMatch(filter, message.subject));
   }
 
-  /** The end of the file was not synced and is lost; its sequences are used a second time. */
+  /** Loses the end of the file, which was not synced; its sequences are used a second time. */
   loseTail(count: number): void {
     const lost = this.messages.splice(Math.max(0, this.messages.length - count));
     for (const { size, id } of lost) {

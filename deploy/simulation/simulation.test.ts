@@ -1,3 +1,4 @@
+/** Runs a fixed set of seeds of the simulation; `npm run test:simulation` runs any number. */
 import { expect, test } from 'vitest';
 import { runSeed } from './seed-run.ts';
 
@@ -11,7 +12,7 @@ test('a seed gives the same schedule each time', async () => {
   }
 });
 
-test(`${seeds} seeds: what was answered is stored once, and everything comes to rest once the faults end`, {
+test(`in ${seeds} seeds, every accepted record is stored once, and everything comes to rest once the faults end`, {
   timeout: 300_000,
 }, async () => {
   const failed: { seed: number; faults: readonly string[] }[] = [];

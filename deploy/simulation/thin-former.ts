@@ -1,6 +1,6 @@
 /**
  * Forms batches of a simulation: rows with only the columns that the order of effects depends on. It skips the same
- * records as the real one: rows that are already stored, and repeats of installs and events.
+ * records as the real former: rows that are already stored, and repeats of installs and events.
  */
 import { tableOf } from '#clickhouse/rollups.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
@@ -17,7 +17,7 @@ import type { SimulatedRow } from './simulated-clickhouse.ts';
 export const simulatedApp = 'app';
 const devices = 100;
 
-/** The device of an install or event, by its id: events and installs of one device arrive in any order. */
+/** The device of an install or event, derived from its id: events and installs of one device arrive in any order. */
 export function deviceOf(id: string): string {
   return `device-${Number(id.slice(id.indexOf('-') + 1)) % devices}`;
 }

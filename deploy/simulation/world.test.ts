@@ -1,3 +1,4 @@
+/** Checks which records a simulated world forgives after a power loss. */
 import { expect, test } from 'vitest';
 import { DAY_MS } from '#common/durations.ts';
 import { Scheduler } from './scheduler.ts';
@@ -20,7 +21,7 @@ const shape: WorldShape = {
   batchRows: 50,
 };
 
-test('of a machine that loses power after a sleep of days, only answers just before the sleep and just before the loss may be lost', async () => {
+test('when a machine loses power after days of sleep, only records answered just before the sleep or the loss may be lost', async () => {
   const scheduler = new Scheduler(1);
   const world = new World(scheduler, shape);
   world.isLoaded = false;

@@ -50,15 +50,15 @@ interface Supervised {
 }
 
 const epochMs = 1_790_000_000_000;
-/** A share of its size; above it, purging what is committed makes room. */
+/** Maximum share of its size that the log may fill at rest: above it, committed messages are purged. */
 const logShareMax = 0.76;
-/** Redis gets the clicks of the last six hours back. */
+/** The age of clicks that are checked in Redis: it gets those of the last six hours back. */
 const fedMs = 5 * HOUR_MS;
 const watchMs = 100;
 const restartMsMax = 1_500;
-/** How long it takes until every process was restarted with a changed setting. */
+/** Time within which every process is restarted with a changed setting. */
 const rollMsMax = 5_000;
-/** How long before the earliest required time an operator starts a replay. */
+/** How long before the earliest required time a replay starts. */
 const replayMarginMs = 120_000;
 
 export class World {
@@ -82,9 +82,9 @@ export class World {
   readonly scheduler: Scheduler;
   /** Programs that ended with an uncaught error. */
   readonly failures: string[] = [];
-  /** What ClickHouse has lost in restores, until it is stored again or written off. */
+  /** Rows that ClickHouse has lost in restores, until they are stored again or written off. */
   lostInRestore: readonly SimulatedRow[] = [];
-  /** Records that existed nowhere any more when the log was replayed. */
+  /** How many records existed nowhere any more when the log was replayed. */
   writtenOff = 0;
   /** Epoch ms from which on a replay is needed; infinite if none is. */
   replayFrom = Number.POSITIVE_INFINITY;
@@ -125,7 +125,7 @@ export class World {
       this.scheduler.after(this.scheduler.random.next() * withinMs, () => one.program?.kill());
   }
 
-  /** ClickHouse is copied roughly as it is now. */
+  /** Backs up ClickHouse roughly as it is now. */
   backUpClickHouse(): void {
     this.#committedAtBackup.push(this.postgres.committedTo ?? epochMs);
     this.clickhouse.backUp();
@@ -141,14 +141,14 @@ export class World {
     this.replayFrom = Math.min(this.replayFrom, epochMs + begunAt, ...this.#committedAtBackup);
   }
 
-  /** An operator has the log read again, from the time of a backup or from any other. */
+  /** An operator requests a replay of the log, from the time of a backup or from any other. */
   askForReplay(from = this.replayFrom): void {
     if (this.postgres.openRevisions > 0 || !this.postgres.isUp) return;
     const replay_from = Math.max(0, Math.floor(from - replayMarginMs));
     this.postgres.revise({ replay_from, days_from: null, days_to: null });
   }
 
-  /** What a restore lost and the log does not have either. It does not count as lost by the record path. */
+  /** Writes off rows that a restore lost and the log does not have either: the record path did not lose them. */
   writeOffWhatIsNowhere(): void {
     const inLog = new Map<string, number[]>();
     for (const { bytes } of this.nats.stream('log')?.messages ?? []) {
@@ -164,7 +164,10 @@ export class World {
     this.writtenOff += this.answers.writeOff(this.lostInRestore, inLog);
   }
 
-  /** Time passes in which nothing runs. What was not synced before it is not synced after it either, however long it was. */
+  /**
+   * Lets time pass in which nothing runs. Data that was not synced before is still not synced after it, however long it
+   * was.
+   */
   leap(ms: number): void {
     const since = this.slots.map((slot) => slot.hinderedSince);
     this.scheduler.leap(ms);
@@ -263,12 +266,12 @@ export class World {
     return this.edges.every((machine) => machine.disk.bytes === 0);
   }
 
-  /** Whether a journal waits for an operator. */
+  /** Whether a damaged journal waits for an operator. */
   get isDamaged(): boolean {
     return this.publishers.some(({ publisher }) => publisher !== undefined && publisher.damaged.length > 0);
   }
 
-  /** The sinks' counters. */
+  /** Counters of the sinks, summed over all ingests. */
   get repairs(): ReadonlyMap<string, number> {
     const sums = new Map<string, number>();
     for (const { counters } of this.ingests) {
@@ -277,7 +280,7 @@ export class World {
     return sums;
   }
 
-  /** The effects on the servers' data: a fault without any effect is not a fault. */
+  /** How faults affected the servers and their data: a fault without any effect tests nothing. */
   bites(quietMonths: number): ReadonlyMap<string, number> {
     const { nats, postgres, clickhouse, answers } = this;
     const all = new Map<string, number>();
@@ -301,7 +304,7 @@ export class World {
     return all;
   }
 
-  /** What must be settled once all processes have started again. */
+  /** @returns what is not settled although all processes have started again. */
   leftovers(): string[] {
     const { openBatches } = this.postgres;
     return openBatches === 0 ? [] : [`${openBatches} batches are not settled`];
@@ -328,8 +331,8 @@ export class World {
   }
 
   /**
-   * Among the newest clicks, those of the last hours that the log has and Redis has not, although Redis did not evict
-   * them.
+   * Recent clicks that the log has but Redis lacks, although Redis did not evict them; only of the newest, which are
+   * all that Redis keeps.
    */
   #unfed(): readonly ClickFacts[] {
     const { redis, nats } = this;
@@ -339,7 +342,7 @@ export class World {
       if (storedAt > nats.now - fedMs) for (const { n } of recordsInMessage(bytes)) inLog.add(n);
     const place = `near:${clickApp}:${clickAddress}`;
     const recent = this.clicks.sent.filter(({ time }) => time > nats.now - fedMs);
-    // Redis keeps the newest by their ids; those of one millisecond are in the order of the rest.
+    // Redis keeps the newest by id; ids of the same millisecond are ordered by their random part.
     const newest = recent.sort((a, b) => (a.click_id < b.click_id ? -1 : 1)).slice(-PER_ADDRESS_MAX);
     return newest.filter(({ n, click_id }) => inLog.has(n) && !redis.holdsOrEvicted(place, addressStart(click_id)));
   }
