@@ -1,4 +1,7 @@
-/** The counters of the SDK edge and how /metrics shows them. Each part counts in plain numbers of its own. */
+/**
+ * The counters of the SDK edge, and their registration for /metrics. Each part of the edge counts in its own plain
+ * numbers.
+ */
 import type { Registry } from 'prom-client';
 import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';

@@ -1,7 +1,10 @@
-/** Where the clients of other services put the API key, by route. */
+/** Where the clients of other services send the API key, by route. */
 import type { KeyPlaces } from './key-in-body.ts';
 
-/** A member of the body, or a parameter of the path. Such routes also accept the user name of Basic authentication. */
+/**
+ * A member of the body, or a parameter of the path. Such routes also accept the key as the user name of Basic
+ * authentication.
+ */
 export type ForeignKeyPlace = { readonly body: KeyPlaces } | { readonly parameter: string };
 
 const segment: ForeignKeyPlace = { body: { names: ['writeKey'], depthInObject: 1, depthInList: 0 } };
@@ -17,7 +20,7 @@ export const foreignKeys: Readonly<Record<string, ForeignKeyPlace>> = {
   '/sdk/posthog/array/{project_key}/config': { parameter: '{project_key}' },
 };
 
-/** The key in a requested path (below /v1) of this route; empty if it has none. */
+/** The key in a request path (below /v1) for this route; empty if there is none. */
 export function keyInPath(route: string, requested: string): string {
   const place = foreignKeys[route];
   if (place === undefined || !('parameter' in place)) return '';

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seededRandom } from '#common/seeded-random.ts';
 import { SdkEdge } from './testing/sdk-edge.ts';
 
-/** FAULTS_REQUESTS raises the number of requests. */
+/** Raised with FAULTS_REQUESTS. */
 const REQUESTS = Number(process.env['FAULTS_REQUESTS'] ?? 3_000);
 const AT_ONCE = 24;
 const SILENT_MS = 400;
@@ -134,7 +134,7 @@ function send(port: number, { bytes, cutAt }: Planned): Promise<string> {
 const statuses = new Set([200, 201, 202, 400, 401, 403, 404, 413, 431, 505]);
 const codes = new Set(['UNAUTHORIZED', 'FORBIDDEN', 'NOT_FOUND', 'VALIDATION_ERROR']);
 
-/** What is wrong with an answer; empty if nothing is. */
+/** Describes what is wrong with an answer; empty if it is valid. */
 function faultOf(text: string): string {
   if (text === '') return '';
   const [head = '', body = ''] = text.split(/\r\n\r\n(.*)/s);
@@ -146,7 +146,7 @@ function faultOf(text: string): string {
   return parsed.error === undefined || codes.has(parsed.error.code ?? '') ? '' : `code ${parsed.error.code}`;
 }
 
-test('malformed bodies of every kind get the documented answer, and what was accepted is in the journal once', async () => {
+test('malformed bodies of every kind get the documented answer, and accepted events are in the journal once', async () => {
   const { app_id, key } = await edge.app();
   const port = Number(new URL(edge.base).port);
   const random = seededRandom(20_261_121);

@@ -1,7 +1,7 @@
 /**
- * Authenticates the caller and checks its rate limit. The key is sent in X-API-Key or as the bearer value; the
- * endpoints for other services' clients accept it where those clients put it. Malformed keys fail their checksum and
- * cost no look-up.
+ * Authenticates the caller and checks its rate limit. The key is sent in X-API-Key or as a bearer token; the endpoints
+ * for other services' clients accept it where those clients put it. Malformed keys fail their checksum and cause no
+ * lookup.
  */
 import { isApiKey } from '#common/api-key.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
@@ -25,20 +25,20 @@ export function gatewayGuard(parts: GatewayGuardParts): Guard {
       const key = keyOf(incoming.header, false);
       if (parts.check.hasSeen(key) || isApiKey(key)) return passed(parts, route, incoming, key, '');
     }
-    return elsewhere(parts, route, incoming);
+    return guardOther(parts, route, incoming);
   };
 }
 
-/** Requests whose key, if they have one, is not where our own SDKs send it. */
-async function elsewhere(parts: GatewayGuardParts, route: GuardedRoute | null, incoming: Incoming): ReturnType<Guard> {
-  // A browser asks before it sends; it cannot send a key with the question.
+/** Handles requests whose key, if any, is not where our own SDKs send it. */
+async function guardOther(parts: GatewayGuardParts, route: GuardedRoute | null, incoming: Incoming): ReturnType<Guard> {
+  // A browser's preflight request, which cannot carry a key.
   if (!route && incoming.path === undefined) return preflight(parts, incoming);
   const place = route ? foreignKeys[route.path] : undefined;
   let key = keyOf(incoming.header, place !== undefined);
   let keyInBody = '';
   if (route && key === '') key = keyInPath(route.path, incoming.path ?? '');
   if (key === '' && place !== undefined && 'body' in place) {
-    // An address over its limit must not get its bodies decompressed.
+    // Checked first, so that an address over its limit does not get its bodies decompressed.
     const spent = parts.limiter.spent('general', incoming.ip);
     if (spent) return spent;
     const body = await incoming.readBody();
@@ -79,8 +79,8 @@ async function charged(parts: GatewayGuardParts, incoming: Incoming, rejection: 
 }
 
 /**
- * The body has another key than the one that was accepted: its events could belong to either of two apps.
- * @param sent what the body has where a key may be, by field.
+ * Rejects a body with a key other than the accepted one: its events could belong to either of two apps.
+ * @param sent values of the body's fields that may contain a key.
  */
 export function keyConflict(request: KeyCarrier, sent: Iterable<readonly [string, unknown]>): Rejection | null {
   const accepted = request.keyInBody === '' ? keyOf(request.header, true) : request.keyInBody;
@@ -95,7 +95,10 @@ const twoKeys = 'is given twice, with different API keys';
 
 interface KeyCarrier {
   readonly header: (name: string) => string;
-  /** The first key of the body, the one that was accepted; of two members with one name, a parser takes the last. */
+  /**
+   * The first key of the body, which was accepted. If a body has two members with one name, JSON parsers return the
+   * last.
+   */
   readonly keyInBody: string;
 }
 

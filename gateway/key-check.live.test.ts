@@ -12,12 +12,12 @@ import { SdkEdge } from './testing/sdk-edge.ts';
 
 const addressesForTest = new CountedAddresses(parseSecretKeys(newSecretKey('test')));
 let edge: SdkEdge;
-/** Between this gateway and Redis; whatever rotates keys has a connection of its own. */
+/** Between this gateway and Redis; the code that rotates keys has its own connection. */
 let proxy: TcpProxy;
 let redis: Redis;
 let check: KeyCheck;
 let clock = systemClock;
-/** Called when Postgres has answered a look-up, and awaited before the answer is passed on. */
+/** Called when Postgres has answered a lookup, and awaited before the answer is returned. */
 let lookups = { answered: async () => {} };
 
 beforeAll(async () => {
@@ -67,7 +67,7 @@ test('a key rotated while only this gateway has lost Redis is rejected immediate
   }
 });
 
-test('a request after a rotation does not use the answer of a look-up that began before it', async () => {
+test('a request after a rotation does not use the result of a lookup that began before the rotation', async () => {
   const { app_id, key } = await edge.app();
   proxy.refuse();
   await expect.poll(() => redis.isConnected()).toBe(false);
@@ -87,7 +87,7 @@ test('a request after a rotation does not use the answer of a look-up that began
   expect(reads).toBe(2);
 });
 
-test("without Redis a known key does not use up its address's limit of guesses; unknown ones do", async () => {
+test('without Redis, a known key does not count towards its address’s limit of unknown keys; unknown keys do', async () => {
   const { app_id, key } = await edge.app();
   proxy.refuse();
   await expect.poll(() => redis.isConnected()).toBe(false);
@@ -99,10 +99,10 @@ test("without Redis a known key does not use up its address's limit of guesses; 
   expect(guesses.at(-1)).toBe('RATE_LIMITED');
 });
 
-test('after one request waited for Redis in vain, requests of the next second do not wait for it', async () => {
+test('after one request waited for Redis in vain, requests within the next second do not wait for it', async () => {
   const { app_id, key } = await edge.app();
   const nowMs = Date.now();
-  // However slow the machine is, it is still the same second.
+  // Fixes the clock, so that on a slow machine too the next requests are within that second.
   clock = () => nowMs;
   proxy.silence();
   expect(await verdict(key)).toBe(app_id);

@@ -1,12 +1,13 @@
 /**
  * Authenticates an API key and charges the request to its rate limit, in one round trip to Redis. A key that Redis does
- * not have is read from Postgres and cached in Redis. While Redis is unavailable, or has not answered just now, every
- * look-up goes to Postgres, and requests are counted in this process.
+ * not have is read from Postgres and cached in Redis. While Redis is unavailable, or failed to answer within the last
+ * second, every lookup goes to Postgres, and requests are counted in this process.
  *
  * Invariant: a key is accepted only by an answer of Redis or Postgres to a query sent after the request arrived. This
- * process caches no key, not even for a moment, since it cannot distinguish "Redis is down" from "only I have lost
- * Redis, and a key is being rotated". Only queries are shared (key-questions.ts): at most one look-up per key runs, and one more waits for
- * all requests that arrived since it began. With both Redis and Postgres unavailable, the answer is 500.
+ * process never caches accepted keys, not even briefly, because it cannot distinguish "Redis is down" from "only this
+ * process has lost Redis, and a key is being rotated". Only queries are shared (key-questions.ts): at most one lookup
+ * per key runs, and one more waits for all requests that arrived since it began. With both Redis and Postgres
+ * unavailable, the answer is 500.
  */
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from '#common/api-key.ts';
@@ -33,13 +34,13 @@ import { type Answered, KeyQuestions, type Question, type Subject } from './key-
 const KEYS_REMEMBERED_MAX = 10_000;
 const LOOKUPS_MAX = 50;
 const REDIS_PAUSE_MS = 1_000;
-/** Pauses before each look-up in Postgres: a change of the app may be about to be committed. */
+/** Pauses before each lookup in Postgres, because a change of the app may be about to be committed. */
 const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
 
 /**
- * KEYS: the snapshot key; the version key of the app that the API key is taken to belong to; the limit key. ARGV: that
- * app's id; number of requests; end of a window that begins now; its length. Returns {json, count, end}; the id of the
- * key's app if it is another one, counting nothing; null for an unknown key.
+ * KEYS: the snapshot key; the version key of the app that the API key is assumed to belong to; the limit key. ARGV:
+ * that app's id; number of requests; end of a window that begins now; its length. Returns {json, count, end}. If the
+ * key belongs to another app, returns that app's id and counts nothing. Returns null for an unknown key.
  */
 const checkScript = `${snapshotLua}${takeLua}
 local json, app_id = snapshot(KEYS[1], KEYS[2], ARGV[1])
@@ -48,7 +49,7 @@ local count, reset_ms = take(KEYS[3], ARGV[2], ARGV[3], ARGV[4])
 return {json, count, reset_ms}
 `;
 
-/** An accepted key, or why it was refused; the charge is what the limit headers show. */
+/** An accepted key, or why it was rejected; the charge determines the limit headers. */
 export type KeyVerdict =
   | { readonly app: AppSnapshot; readonly charge: Charge }
   | { readonly rejection: Rejection; readonly charge: Charge | null };
@@ -65,13 +66,13 @@ export interface KeyCheckParts {
   readonly clock: Clock;
 }
 
-/** The look-up that is running, and the next one, shared by all requests that arrived meanwhile. */
+/** The running lookup, and the next one, which all requests that have arrived since share. */
 interface Lookup {
   readonly answer: Promise<AppSnapshot | null>;
   next: Promise<AppSnapshot | null> | undefined;
 }
 
-/** What the limit counts: an app, an app at an address, or an address. */
+/** The subject of the limit: an app, an app at an address, or an address. */
 function subjectOf(limitClass: LimitClass, ip: string, addresses: CountedAddresses): Subject {
   switch (limitClass) {
     case 'match':
@@ -94,7 +95,7 @@ export class KeyCheck {
   readonly #hashes = new LRUCache<string, Buffer>({ max: KEYS_REMEMBERED_MAX });
   /** Parsed snapshots by their JSON, so that each is parsed once and an app is one object. */
   readonly #parsed = new LRUCache<string, { json: string; app: AppSnapshot }>({ max: KEYS_REMEMBERED_MAX });
-  /** Keys that Postgres knew at the last look-up: their holders are not charged as guessers. */
+  /** Keys that Postgres knew at the last lookup: requests with them are not counted as guesses. */
   readonly #known = new LRUCache<string, true>({ max: KEYS_REMEMBERED_MAX });
   readonly #lookups = new Map<string, Lookup>();
   readonly #questions: KeyQuestions;
@@ -112,12 +113,12 @@ export class KeyCheck {
     });
   }
 
-  /** Whether Redis had the key when it was last asked: it is well-formed then. */
+  /** Whether Redis had the key at the last query; if so, the key is well-formed. */
   hasSeen(key: string): boolean {
     return this.#parsed.has(key);
   }
 
-  /** `key` has passed isApiKey. */
+  /** @param key must have passed isApiKey. */
   async check(key: string, limitClass: LimitClass, ip: string): Promise<KeyVerdict> {
     const nowMs = this.#parts.clock();
     if (nowMs >= this.#redisPausedUntilMs) {
@@ -140,7 +141,7 @@ export class KeyCheck {
     return verdictOf(app, chargeOf(this.#parts.limits[limitClass], { count, resetMs: window.resetMs }, nowMs));
   }
 
-  /** For a key that Redis does not know, or did not answer for. */
+  /** Handles a key that Redis does not know or did not answer for. */
   async #checkWithPostgres(key: string, limitClass: LimitClass, ip: string, nowMs: number): Promise<KeyVerdict> {
     for (const pauseMs of LOOK_PAUSES_MS) {
       if (pauseMs > 0) await sleep(systemTime, pauseMs);
@@ -153,12 +154,12 @@ export class KeyCheck {
         if (answer) return this.#verdict(answer, question, place, limitClass, nowMs);
       }
       if (nowMs < this.#redisPausedUntilMs) return this.#countHere(app, limitClass, ip, nowMs);
-      // The app is being changed: its snapshots are invalid until the change is committed. Look again.
+      // The app is being changed: its snapshots are invalid until the change is committed. Look it up again.
     }
     return { rejection: unavailable(undefined, 1), charge: null };
   }
 
-  /** For while Redis is unavailable. */
+  /** Counts in this process while Redis is unavailable. */
   #countHere(app: AppSnapshot, limitClass: LimitClass, ip: string, nowMs: number): KeyVerdict {
     const subject = subjectOf(limitClass, ip, this.#parts.addresses);
     const counted = subject.head + (subject.isOfApp ? app.app_id : '') + subject.tail;
@@ -166,7 +167,7 @@ export class KeyCheck {
   }
 
   async #query({ key, subject, requests, askedMs }: Question): Promise<Answered | null> {
-    // The query before this one may have failed meanwhile.
+    // The previous query may have failed in the meantime.
     if (this.#parts.clock() < this.#redisPausedUntilMs) return null;
     const { head, tail, isOfApp } = subject;
     const ask = (appId: string) =>
@@ -177,12 +178,12 @@ export class KeyCheck {
     let answer: unknown;
     try {
       answer = await ask(this.#parsed.get(key)?.app.app_id ?? '');
-      // The first time that this process sees the key, it does not know whose it is.
+      // On the first use of a key, this process does not know its app and must ask again with the app's id.
       if (typeof answer === 'string') answer = await ask(answer);
     } catch {
       this.counters.redis_failures++;
-      // Not askedMs: it dates from before the second of waiting, so the pause would already be over, and each request
-      // would wait a second of its own.
+      // Not based on askedMs, which dates from before the second of waiting: the pause would already be over, and each
+      // request would wait a second of its own.
       this.#redisPausedUntilMs = this.#parts.clock() + REDIS_PAUSE_MS;
       return null;
     }
@@ -191,7 +192,9 @@ export class KeyCheck {
     return { app: this.#parse(key, answer[0]), window: windowOf(answer.slice(1)) };
   }
 
-  /** Reads from Postgres: one look-up at a time per key, few in total, and few unknown keys per address. */
+  /**
+   * Reads from Postgres. Limits: one lookup at a time per key, LOOKUPS_MAX in total, and few unknown keys per address.
+   */
   async #read(key: string, ip: string, nowMs: number): Promise<AppSnapshot | Refused | null> {
     const running = this.#lookups.get(key);
     if (!running) {
@@ -219,7 +222,10 @@ export class KeyCheck {
     return lookup.answer;
   }
 
-  /** The running look-up may have read before this request arrived: a key rotated in between would be accepted. */
+  /**
+   * Waits for a new lookup: the running one may have read before this request arrived, and would accept a key rotated
+   * since.
+   */
   #after(key: string, running: Lookup): Promise<AppSnapshot | null> {
     const again = () => this.#begin(key);
     running.next ??= running.answer.then(again, again);

@@ -44,13 +44,13 @@ test('a body that ends too early or is not an object is distinguished from an ob
   for (const text of ['', ' \n']) expect(read(text)).toBe('must be a JSON object, but is empty');
 });
 
-test('nothing after the key is read and nothing before it is built, whatever the nesting and the number of values', () => {
+test('the scan stops at the key and builds no values before it, whatever the nesting and the number of values', () => {
   expect(read(`{"api_key":"${key}",${'['.repeat(500_000)}`)).toBe(key);
   const deep = 500_000;
   expect(read(`{"a":${'['.repeat(deep)}${']'.repeat(deep)},"api_key":"${key}"}`)).toBe(key);
 });
 
-test('the key of a single capture or a list of them is found in its properties, and only a well-formed one', () => {
+test('in a single capture or a list of them, the key is found in the properties, and only a well-formed one', () => {
   const capture = { event: 'x', properties: { token: 'of the user', plan: { token: newApiKey() } } };
   const own = { event: 'x', properties: { a: [], token: key } };
   const read2 = (value: unknown) => read(JSON.stringify(value), inCaptures);

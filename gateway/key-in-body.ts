@@ -1,26 +1,29 @@
 /**
- * Finds the API key in an unauthenticated body. JSON.parse would let anyone without a key spend a third of a second of
- * this process with a kilobyte of gzip (350,000 times `{}`). So the text is only scanned: each character once, nothing
- * is built, and the scan ends at the first key. Whether the rest is JSON is checked once the key is accepted.
+ * Finds the API key in an unauthenticated body. JSON.parse would let anyone without a key use a third of a second of
+ * this process with a kilobyte of gzip (350,000 times `{}`). So the text is only scanned: each character once, without
+ * building values, up to the first key. Whether the rest is JSON is checked after the key is accepted.
  */
 import { isApiKey } from '#common/api-key.ts';
 import type { RawBody } from '#common/http/raw-body.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 
 const [quote, backslash, openObject, closeObject, openList, closeList] = [0x22, 0x5c, 0x7b, 0x7d, 0x5b, 0x5d];
-/** What follows the member's name: a value of characters that keys consist of. Clients never send keys with escapes. */
+/**
+ * Matches what follows the member's name: a value of characters that keys consist of. Clients never send keys with
+ * escapes.
+ */
 const keyValue = /[ \t\r\n]*:[ \t\r\n]*"([0-9A-Za-z_]{1,64})"/y;
 
 /** Where a service's clients put the key. */
 export interface KeyPlaces {
   readonly names: readonly string[];
-  /** How deep the member may be if the body is an object; 1 is the object itself. */
+  /** Maximum depth of the member if the body is an object; 1 is the object itself. */
   readonly depthInObject: number;
-  /** The same for a body that is a list; 0 if it must be an object. */
+  /** The same if the body is a list; 0 if it must be an object. */
   readonly depthInList: number;
 }
 
-/** The first member that can be a key; empty if there is none. Below the top level, only a well-formed key counts. */
+/** The first member that may be a key; empty if there is none. Below the top level, only a well-formed key counts. */
 export function readKeyInBody(body: RawBody, places: KeyPlaces): string | Rejection {
   // One character per byte: no byte of a longer UTF-8 sequence looks like JSON syntax.
   const text = body.latin1;

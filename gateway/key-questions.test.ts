@@ -22,7 +22,7 @@ class Queries {
   });
 }
 
-test('requests of one turn share a query, and each knows its place', async () => {
+test('requests in one turn share a query, and each knows its position', async () => {
   const { questions, sent } = new Queries();
   const places = Array.from({ length: 3 }, () => questions.ask('lk_a', subject, 0).requests);
   await turnEnd();
@@ -30,7 +30,7 @@ test('requests of one turn share a query, and each knows its place', async () =>
   expect(sent.map(({ requests }) => requests)).toEqual([3]);
 });
 
-test('a request that arrives while a query runs is answered by the next one, which is sent after it', async () => {
+test('a request that arrives while a query runs is answered by the next query, which is sent after the request arrived', async () => {
   const { questions, sent } = new Queries();
   const first = questions.ask('lk_a', subject, 0);
   await turnEnd();
@@ -48,7 +48,7 @@ test('a request that arrives while a query runs is answered by the next one, whi
   expect((await late[0]?.answer)?.window.count).toBe(2);
 });
 
-test('a key, or a limit, waits for no query of another; those of one turn are sent together', async () => {
+test('a query does not wait for queries about other keys or limits; queries of one turn are sent together', async () => {
   const queries = new Queries();
   const { questions, sent } = queries;
   questions.ask('lk_a', subject, 0);
@@ -60,7 +60,7 @@ test('a key, or a limit, waits for no query of another; those of one turn are se
   expect(queries.writes).toBe(2);
 });
 
-test('after an answer, the next request asks again', async () => {
+test('after an answer, the next request sends a new query', async () => {
   const { questions, sent } = new Queries();
   for (let round = 1; round <= 3; round++) {
     const question = questions.ask('lk_a', subject, 0);

@@ -1,13 +1,13 @@
 /**
- * Questions to Redis about keys, each for all requests that arrived before it was sent: at most one query runs for a key and
- * its limit, and the requests that arrive meanwhile share the next one. An app sends many requests at once, and a query
- * costs as much as everything else that is done for one of them.
+ * Groups requests into shared queries to Redis about keys. A query covers all requests that arrived before it was sent:
+ * at most one query runs for a key and its limit, and the requests that arrive in the meantime share the next one. An
+ * app sends many requests at once, and a query costs as much as everything else that is done for a request.
  */
 import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 import type { Window } from '#common/rate-limit.ts';
 import { TransientMap } from '#common/transient-map.ts';
 
-/** What the limit counts: an app, an app at an address, or an address. */
+/** The subject of the limit: an app, an app at an address, or an address. */
 export interface Subject {
   readonly head: string;
   readonly tail: string;
@@ -16,7 +16,7 @@ export interface Subject {
 
 export interface Answered {
   readonly app: AppSnapshot;
-  /** After all requests of the question. */
+  /** The window after all requests of the question were counted. */
   readonly window: Window;
 }
 
@@ -24,7 +24,7 @@ export class Question {
   readonly key: string;
   readonly subject: Subject;
   readonly askedMs: number;
-  /** A request's place among them is what this is once it has been added. */
+  /** Number of requests so far; directly after a request is added, this is its position among them. */
   requests = 0;
   /** Null if Redis does not know the key, or is unavailable. */
   readonly answer: Promise<Answered | null>;
@@ -49,7 +49,7 @@ interface Lane {
 export interface QuestionsParts {
   /** Never fails. */
   readonly query: (question: Question) => Promise<Answered | null>;
-  /** Runs what sends the queries of one turn. */
+  /** Runs `send`, which sends the queries of one turn, as one pipeline. */
   readonly together: (send: () => void) => void;
 }
 
@@ -63,7 +63,7 @@ export class KeyQuestions {
     this.#parts = parts;
   }
 
-  /** Adds a request to a question that is sent at the end of this turn at the earliest. */
+  /** Adds a request to a question that is sent no earlier than the end of this turn. */
   ask(key: string, subject: Subject, nowMs: number): Question {
     const name = `${key} ${subject.head}${subject.tail}`;
     let lane = this.#lanes.get(name);

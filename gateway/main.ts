@@ -1,4 +1,4 @@
-/** The SDK edge as a process: keys, matches, installs, events. */
+/** Entry point of the SDK edge: keys, matches, installs, events. */
 import { systemClock } from '#common/clock.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
@@ -40,7 +40,7 @@ const cache = new LinkCache({
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
-// NATS may connect later: until then clicks older than some minutes can't be looked up, and everything else works.
+// NATS may connect later: until then, clicks older than some minutes cannot be looked up; everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
 const archive = new NatsClickArchive(Nats.connect({ url: natsUrl, name, installation, onRefusal }));

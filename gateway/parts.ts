@@ -1,4 +1,4 @@
-/** Wires the SDK edge from its clients: alone (main.ts), or beside the API on one origin. */
+/** Wires the SDK edge from its clients: standalone (main.ts), or on one origin with the API. */
 import { AddressWriter } from '#common/address-writer.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
@@ -42,20 +42,20 @@ export interface GatewayClients {
   readonly db: Postgres;
   readonly redis: Redis;
   readonly journal: Journal;
-  /** Finds links by URL; its creator starts and stops it. */
+  /** Finds links by URL; started and stopped by its creator. */
   readonly cache: LinkCache;
   readonly archive: ClickLookup;
 }
 
 export interface GatewayParts {
   readonly mount: Mount<GatewayDeps>;
-  /** Also rate-limits requests to unknown addresses. */
+  /** Also rate-limits requests to unknown paths. */
   readonly guard: Guard;
   readonly check: KeyCheck;
   readonly counters: GatewayCounters;
 }
 
-/** @throws if SECRET_KEY is unusable. */
+/** @throws if SECRET_KEY is invalid. */
 export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayClients, clock: Clock): GatewayParts {
   const { db, redis, journal, cache, archive } = clients;
   const limits = configuredLimits(config);

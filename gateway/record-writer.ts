@@ -12,11 +12,11 @@ import { partitionOf } from '#common/log/partition.ts';
 import { type RecordKind, recordKinds } from '#common/log/record.ts';
 
 interface Identified {
-  /** The id by which it is counted once: event_id, install_id, click_id. */
+  /** The id by which the record is counted once: event_id, install_id, click_id. */
   readonly id: string;
 }
 
-/** A line of JSON; or bytes of a request (one character each, no line break) with the text that completes them. */
+/** A line of JSON, or bytes of a request (one character each, no line break) with the text before and after them. */
 export type PendingRecord = Identified &
   ({ readonly json: string } | { readonly head: string; readonly body: string; readonly tail: string });
 
@@ -40,14 +40,14 @@ class AllWaiter implements Waiter {
   }
 }
 
-/** How much of a batch larger than a turn goes into one turn. */
+/** Maximum part of a large batch that goes into one turn. */
 const partCharsMax = groupCharsMax / 4;
 
 function roomOfOne(record: PendingRecord): number {
   return 'json' in record ? roomOf(record.json) : roomAround(record.head, record.body, record.tail);
 }
 
-/** The records in parts of at most `partCharsMax`, in order. */
+/** Splits the records into parts of at most `partCharsMax`, in order. */
 function* partsOf(records: readonly PendingRecord[]): Generator<{ part: PendingRecord[]; room: number }> {
   let part: PendingRecord[] = [];
   let room = 0;
@@ -81,16 +81,16 @@ export class RecordWriter {
   }
 
   /**
-   * Whether the journal accepts records now; checked first, so that no work is done for a batch that will be refused.
+   * Whether the journal accepts records now; checked first, so that no work is done for a batch that would be refused.
    */
   get isOpen(): boolean {
     return this.#journal.isWritable;
   }
 
   /**
-   * True if every record is stored, false if none is: records stored from a refused batch would be counted twice once
-   * the app has sent it again. A batch larger than a turn is spread over several, and is stored in part if the journal
-   * reaches its limit, or its disk fails, after the first of them.
+   * @returns true if every record is stored, false if none is: records stored from a refused batch would be counted
+   * twice after the app resends it. Exception: a batch larger than a turn is spread over several turns, and is partly
+   * stored if the journal reaches its limit, or its disk fails, after the first of them.
    */
   write(kind: RecordKind, appId: string, records: readonly PendingRecord[]): Promise<boolean> {
     if (records.length === 0) return Promise.resolve(true);
@@ -111,7 +111,7 @@ export class RecordWriter {
     return true;
   }
 
-  /** All of them in this turn, or none. */
+  /** Appends all of them in this turn, or none. */
   #append(kind: RecordKind, appId: string, records: readonly PendingRecord[], room: number): Promise<boolean> {
     if (!this.#journal.hasRoom(room)) return Promise.resolve(false);
     return new Promise((done) => {

@@ -1,7 +1,7 @@
 /**
- * Keeps the table `active_installs` equal to the records: finds the days whose records changed since their cells were made, and corrects
- * these. Replays, repairs and late attributions need nothing else: they have batches of their own. An erasure changes rows without one,
- * so it notes the days in Postgres, and marks them when it ends.
+ * Keeps the table `active_installs` consistent with the records: finds the days whose records changed after their cells
+ * were computed, and recomputes those cells. Replays, repairs and late attributions are detected by their batches. An
+ * erasure changes rows without a batch, so it lists the affected days in Postgres and marks them when it ends.
  */
 import { type Correction, correction, countsByDay, type DayCounts } from '#clickhouse/active-installs.ts';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
@@ -11,14 +11,14 @@ import { systemTime, type Time, type Timer } from '#common/time.ts';
 import { type ChangedDays, changedDays, rangesOf } from './changed-days.ts';
 
 export interface ActiveInstallsOptions {
-  /** Its own, with a request timeout for long statements. */
+  /** A separate client, with a request timeout for long statements. */
   readonly clickhouse: ClickHouse;
   /** The instant (epoch ms) before which all records are stored; 0 if unknown. */
   readonly asOf: () => Promise<number>;
   readonly unfinished: () => Promise<UnfinishedErasure[]>;
-  /** Whether this process is the one that compares. */
+  /** Whether this process is the one that runs the comparison. */
   readonly isFirst: () => boolean;
-  /** Organizations with fewer events have no cells: their records are read. */
+  /** Organizations with fewer events have no cells; queries read their records instead. */
   readonly eventsMin?: number;
   readonly time: Time;
   readonly log: (fields: object, line: string) => void;
@@ -26,14 +26,14 @@ export interface ActiveInstallsOptions {
 
 const eventsMinDefault = 200_000;
 const restMs = 15 * MINUTE_MS;
-/** Comparing takes at most a tenth of the time. */
+/** Comparing takes at most a tenth of the time: the pause is at least nine times as long as the run. */
 const restsPerRun = 9;
-/** Of one statement: its events are kept in memory, each counted for three days. */
+/** Maximum records per statement: its events are kept in memory, each counted for three days. */
 const recordsMax = 6_000_000;
 
-/** Each is a command of an operator. */
+/** Maximum unfinished erasures to read; each is an operator's command. */
 const erasuresMax = 1_000;
-/** An erasure that began before is not likely to run any more. */
+/** An erasure that began earlier than this is probably no longer running. */
 const erasureMs = HOUR_MS;
 const statementTimeoutMs = 10 * MINUTE_MS;
 
@@ -60,13 +60,16 @@ export function activeInstallsOf(
 
 export interface UnfinishedErasure {
   readonly organization_id: string;
-  /** Since 1970. */
+  /** Days since 1970. */
   readonly days: readonly number[];
   /** Epoch ms. */
   readonly begun_ms: number;
 }
 
-/** Erasures that run, or were interrupted. Those whose ids were forgotten have ended for the cells. */
+/**
+ * Erasures that are running or were interrupted. Excludes those that have erased their rows, because they no longer
+ * change cells.
+ */
 export function unfinishedErasures(db: Queries): Promise<UnfinishedErasure[]> {
   return db.query<UnfinishedErasure>(
     `SELECT organization_id, days, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms
@@ -90,7 +93,7 @@ export class ActiveInstalls {
     this.#compareAfter(MINUTE_MS);
   }
 
-  /** A statement that is running ends with its client. */
+  /** Closing the client ends a running statement. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#options.time.clear(this.#timer);
@@ -123,7 +126,8 @@ export class ActiveInstalls {
   async compare(): Promise<void> {
     const { clickhouse, asOf, eventsMin = eventsMinDefault } = this.#options;
     const asOfMs = await asOf();
-    // First: an erasure that ends after this marks its days, which the counts or the next comparison show.
+    // Read before the counts: an erasure that ends after this marks its days, so the counts or the next comparison show
+    // them.
     const unsettled = await this.#unsettledDays();
     const counts = await clickhouse.query<DayCounts>(countsByDay, { events_min: eventsMin });
     const byOrganization = new Map<string, DayCounts[]>();
@@ -145,7 +149,7 @@ export class ActiveInstalls {
     }
   }
 
-  /** By organization. Tells the operator about erasures that were interrupted: some of a person's data is still there. */
+  /** By organization. Warns the operator about interrupted erasures, which leave some of a person's data behind. */
   async #unsettledDays(): Promise<Map<string, Set<number>>> {
     const { unfinished, time, log } = this.#options;
     const unsettled = new Map<string, Set<number>>();
@@ -163,8 +167,8 @@ export class ActiveInstalls {
   }
 
   /**
-   * The cells of new installs come last: until they are stored, the next comparison counts the later days again. @returns false if
-   * another process compares now.
+   * The cells of new installs are written last: until they are stored, the next comparison recounts the later days.
+   * @returns false if stopped, or if another process is now responsible.
    */
   async #correct(organization_id: string, changed: ChangedDays): Promise<boolean> {
     const corrections = (['activity', 'revenue', 'installs'] as const).flatMap((what) =>

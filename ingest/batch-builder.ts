@@ -1,4 +1,4 @@
-/** A batch while it is formed: one body of rows per table and month, and the records that became dead letters. */
+/** A batch under construction: one body of rows per table and month, and the records that became dead letters. */
 import { tableOf } from '#clickhouse/rollups.ts';
 import { type ByteText, RowWriter } from '#clickhouse/row-binary.ts';
 import { type BatchName, deadLetterColumns, monthOf, type RowOrigin, writeDeadLetterRow } from '#clickhouse/rows.ts';
@@ -6,13 +6,13 @@ import { cut } from '#common/log/record.ts';
 import { type FormedPart, type LogFrame, type RowPlace, rowKey } from './formed-batch.ts';
 import type { RejectionReason } from './record-decoder.ts';
 
-/** What makes a batch differ from its frames. */
+/** Options that make a batch contain something other than all rows of its frames. */
 export interface FormChanges {
   /** Keys of rows that ClickHouse refuses: they become dead letters. */
   readonly refused?: ReadonlySet<string>;
-  /** Keys of rows that are stored already, as rows or as dead letters: they are left out. */
+  /** Keys of rows that are already stored, as rows or as dead letters: they are omitted. */
   readonly stored?: ReadonlySet<string>;
-  /** Whether parts say where each row begins. */
+  /** Whether parts report where each row begins. */
   readonly isPlaced?: boolean;
 }
 
@@ -23,10 +23,10 @@ export interface FrameRows {
   readonly timeTo: number;
 }
 
-/** Longest part of a rejected record that is stored. */
+/** Maximum stored length of a rejected record. */
 const deadLetterCharsMax = 4_096;
 
-/** A row of a click is a little shorter than its record; few are longer. */
+/** The row of a click is usually a little shorter than its record. */
 const rowBytesPerClickByte = 1.05;
 
 export class BatchBuilder {
@@ -34,11 +34,14 @@ export class BatchBuilder {
   readonly rejections = new Map<RejectionReason, number>();
   readonly #changes: FormChanges;
   readonly #isErased: (frame: LogFrame) => boolean;
-  /** Of the frames: about as much as the rows of a batch of clicks take. */
+  /** Bytes of the click frames: about the size of the click rows. */
   #clickBytes = 0;
   readonly #bodies = new Map<string, PartBody>();
 
-  /** @param isErased whether a frame may hold records of an erased visitor: texts of its rejected records are not stored. */
+  /**
+   * @param isErased whether a frame may contain records of an erased visitor: texts of its rejected records are not
+   * stored.
+   */
   constructor(
     batch: BatchName,
     frames: readonly LogFrame[],
@@ -51,7 +54,7 @@ export class BatchBuilder {
     for (const { header, bytes } of frames) if (header.kind === 'click') this.#clickBytes += bytes.length;
   }
 
-  /** Whether rows are left out, or their places are wanted. */
+  /** Whether rows are omitted, or their positions are requested. */
   get isChanged(): boolean {
     const { refused, stored, isPlaced } = this.#changes;
     return refused !== undefined || stored !== undefined || isPlaced === true;
@@ -61,7 +64,7 @@ export class BatchBuilder {
     return this.#changes.stored?.has(rowKey(table, producer_id, frame_no, idx)) ?? false;
   }
 
-  /** Where the next row of a table goes; `undefined` for one that ClickHouse refuses. */
+  /** A writer for the next row of a table; `undefined` for a row that ClickHouse refuses. */
   row(table: string, columns: readonly string[], time: number, origin: RowOrigin): RowWriter | undefined {
     const body = this.#bodyFor(table, columns, time);
     const { refused, isPlaced } = this.#changes;
@@ -73,14 +76,14 @@ export class BatchBuilder {
     return body.add(1, time, time);
   }
 
-  /** Adds the clicks of a frame at once. @returns false when they belong to more than one month. */
+  /** Adds all clicks of a frame. @returns false if they belong to more than one month. */
   addClicks({ rows, timeFrom, timeTo }: FrameRows, columns: readonly string[], count: number): boolean {
     if (monthOf(timeFrom) !== monthOf(timeTo)) return false;
     this.#bodyFor('clicks', columns, timeFrom).add(count, timeFrom, timeTo).encoded(rows);
     return true;
   }
 
-  /** Makes a record a dead letter. */
+  /** Turns a record into a dead letter. */
   reject(frame: LogFrame, idx: number, line: string, reason: RejectionReason): void {
     const { kind, producer_id, frame_no, written_at: time } = frame.header;
     if (this.isStored(tableOf(kind), { producer_id, frame_no, idx })) return;
@@ -90,7 +93,7 @@ export class BatchBuilder {
     writeDeadLetterRow(this.#bodyFor('dead_letters', deadLetterColumns, time).add(1, time, time), row, this.batch);
   }
 
-  /** What is sent, in the order in which tables were met. */
+  /** The parts to send, in the order in which their tables first occurred. */
   parts(): FormedPart[] {
     return [...this.#bodies.values()].filter((body) => body.rows > 0).map((body) => body.part());
   }
@@ -126,7 +129,7 @@ class PartBody {
     this.writer = new RowWriter(expectedBytes);
   }
 
-  /** Counts rows that are about to be written. */
+  /** Counts rows that the caller is about to write. */
   add(rows: number, timeFrom: number, timeTo: number): RowWriter {
     this.rows += rows;
     if (timeFrom < this.#timeFrom) this.#timeFrom = timeFrom;
@@ -148,7 +151,7 @@ class PartBody {
   }
 }
 
-/** A rejected record as far as it can be shown: cut, and without invalid characters. */
+/** A rejected record in printable form: truncated, and without invalid characters. */
 function printable(line: string): string {
   const text = line.length > deadLetterCharsMax ? cut(line, deadLetterCharsMax) : line;
   return Buffer.from(text).toString();

@@ -82,7 +82,7 @@ function framesOf(partition: number, ids: readonly string[]): LogFrame[] {
   return frames;
 }
 
-/** New ids that belong to a partition. */
+/** New ids that belong to the partition. */
 function idsOf(partition: number, name: string, count: number): string[] {
   const ids: string[] = [];
   for (let n = 0; ids.length < count; n++) {
@@ -91,7 +91,7 @@ function idsOf(partition: number, name: string, count: number): string[] {
   return ids;
 }
 
-test('an event whose first waits in a batch counts once, however many batches another partition forms meanwhile', async () => {
+test('a repeat of an event that waits in a batch is not counted, however many batches another partition forms in the meantime', async () => {
   const batches = former();
   for (const partition of [0, 1]) await batches.begin(partition, Date.now());
   const order = idsOf(0, 'order', 1);

@@ -1,9 +1,10 @@
 /**
- * Forms a batch: reads the records of its frames, enriches them, and encodes them as rows, one body per table and month.
+ * Forms a batch: reads the records of its frames, enriches them, and encodes them as rows, one body per table and
+ * month.
  *
  *   click            fast path, or: decode ▶ erase ▶ enrichment.ts ▶ row
  *   install, event   decode ▶ drop repeats ▶ find click and install (attribution/) ▶ erase ▶ row
- *   match            decode ▶ cut the address ▶ erase ▶ row
+ *   match            decode ▶ truncate the address ▶ erase ▶ row
  *
  * A record that cannot be decoded, and a row that ClickHouse refuses, becomes a dead letter.
  */
@@ -28,12 +29,12 @@ import { dayOf, type Visitors } from './visitors.ts';
 export interface FormerOptions {
   readonly enrichment: Enrichment;
   readonly visitors: Visitors;
-  /** The UTC days of clicks, each prepared before its clicks are enriched. */
+  /** The UTC days of clicks; each must be prepared before its clicks are enriched. */
   readonly days: {
     readonly has: (day: number) => boolean;
     prepare(days: ReadonlySet<number>): Promise<void>;
   };
-  /** Makes rows of installs and events. */
+  /** Turns installs and events into rows. */
   readonly attribution: Attribution;
   /** Visitors to erase; none if absent. */
   readonly erasures?: Erasures;
@@ -51,13 +52,13 @@ export class BatchFormer {
     this.#fastPath = new ClickFastPath({ clickRows: this.#clickRows, enrichment, visitors, isDayKnown: days.has });
   }
 
-  /** Called when a partition is taken over, before its first batch. */
+  /** Called when a partition is acquired, before its first batch. */
   async begin(partition: number, untilMs: number): Promise<void> {
     await this.#options.erasures?.refresh();
     await this.#options.attribution.begin(partition, untilMs);
   }
 
-  /** @param frames of one partition. */
+  /** @param frames frames of one partition. */
   async form(batch: BatchName, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
     const builder = new BatchBuilder(batch, frames, changes, (frame) => this.#isErased(frame));
     const fromSdks: SdkRecord[] = [];
@@ -79,12 +80,12 @@ export class BatchFormer {
     };
   }
 
-  /** Whether a frame may hold records of an erased visitor. */
+  /** Whether a frame may contain records of an erased visitor. */
   #isErased(frame: LogFrame): boolean {
     return this.#options.erasures?.mayCover(frame.header.written_at) === true;
   }
 
-  /** @returns false when the frame's clicks must be read one by one. */
+  /** @returns false if the frame's clicks must be read one by one. */
   async #addPlainClicks(builder: BatchBuilder, frame: LogFrame): Promise<boolean> {
     if (builder.isChanged || this.#isErased(frame)) return false;
     const { producer_id, frame_no, records } = frame.header;
@@ -98,7 +99,7 @@ export class BatchFormer {
     return read !== undefined && builder.addClicks(read, this.#clickRows.columns, records);
   }
 
-  /** One frame at a time, so that its objects are garbage before the next frame is read. */
+  /** Handles one frame at a time, so that its objects are garbage before the next frame is read. */
   async #addClicks(builder: BatchBuilder, frame: LogFrame): Promise<void> {
     const { producer_id, frame_no } = frame.header;
     const [clicks, indexes] = clicksOf(builder, frame);
@@ -153,7 +154,7 @@ export class BatchFormer {
   }
 }
 
-/** Makes an install or event that ClickHouse refuses a dead letter, as it would have been stored. */
+/** Turns an install or event that ClickHouse refuses into a dead letter, which contains the row. */
 function rejectSdkRow(
   builder: BatchBuilder,
   frames: readonly LogFrame[],
@@ -167,7 +168,7 @@ function rejectSdkRow(
   if (frame !== undefined) builder.reject(frame, idx, JSON.stringify(row), 'refused');
 }
 
-/** Adds the sound installs or events of a frame. */
+/** Adds the valid installs or events of a frame, and rejects the others. */
 function addSdkRecords(to: SdkRecord[], builder: BatchBuilder, frame: LogFrame, kind: SdkRecord['kind']): void {
   const { producer_id, frame_no } = frame.header;
   for (const [idx, line] of linesOf(frame).entries()) {
@@ -180,7 +181,7 @@ function addSdkRecords(to: SdkRecord[], builder: BatchBuilder, frame: LogFrame, 
 
 const inOrder: readonly number[] = Array.from({ length: frameRecordsMax }, (_, idx) => idx);
 
-/** The sound clicks of a frame, and the place of each. */
+/** The valid clicks of a frame, and the index of each. */
 function clicksOf(
   builder: BatchBuilder,
   frame: LogFrame,
@@ -197,7 +198,7 @@ function clicksOf(
   return [clicks, indexes];
 }
 
-/** Each line of a frame; lines that its header announces and that are missing are empty. */
+/** All lines of a frame. Lines that its header announces but that are missing are empty. */
 function linesOf({ bytes, header }: LogFrame): string[] {
   const lines = payloadOf(bytes, header).toString().split('\n');
   if (lines.at(-1) === '') lines.pop();

@@ -1,7 +1,8 @@
 /**
- * The numbers of a partition's batches, and the fence: ClickHouse refuses batches below it, and everything of an earlier owner.
+ * Assigns the numbers of a partition's batches, and raises the fence: ClickHouse refuses batches below it, and all
+ * batches of an earlier owner.
  *
- * Must stay true:
+ * Invariants:
  * - Numbers of a partition only grow, across owners and clocks.
  * - A batch is in Postgres with its number and parts before any row of it is sent.
  * - A batch is less than FENCE_REACH above the fence of its owner when it is sent.
@@ -13,12 +14,12 @@ import { FENCE_REACH, type Fence } from './raw-store.ts';
 
 export class BatchNumbers {
   readonly #held: HeldPartition;
-  /** The largest number that was given to a batch. */
+  /** The largest number assigned to a batch. */
   #lastNo: number;
-  /** The largest number that was written to Postgres: a batch that is not above it is too late. */
+  /** The largest number written to Postgres: a batch at or below it is too late. */
   #begunNo: number;
   #fence = 0;
-  /** Identifies this owner in ClickHouse. An epoch alone may come again after Postgres was restored. */
+  /** Identifies this owner in ClickHouse. The epoch alone is not unique: it may recur after Postgres was restored. */
   #owner: string;
 
   constructor(held: HeldPartition) {
@@ -35,23 +36,23 @@ export class BatchNumbers {
     this.#owner = other.#owner;
   }
 
-  /** The number that the next batch gets at least: above all that were given, and about the time. */
+  /** Minimum number of the next batch: above all assigned numbers, and at least the current time in ms. */
   get nextNo(): number {
     return Math.max(this.#lastNo + 1, this.#held.parts.time.now());
   }
 
-  /** Gives the next number. */
+  /** Assigns the next number. */
   nextName(): BatchName {
     this.#lastNo = this.nextNo;
     return { partition: this.#held.partition, batch_no: this.#lastNo };
   }
 
-  /** Whether a batch must get another number: it was formed while the one before had to be formed again. */
+  /** Whether a batch must get another number, because it was formed while the previous one had to be formed again. */
   isTooLow(batchNo: number): boolean {
     return batchNo < this.#fence || batchNo <= this.#begunNo;
   }
 
-  /** BEFORE: writes down in Postgres what is about to be inserted. @throws LeaseLost */
+  /** BEFORE: records in Postgres what is about to be inserted. @throws LeaseLost */
   async begin(entry: BatchEntry): Promise<void> {
     const { checkpoints } = this.#held.parts;
     if (entry.batch_no >= this.#fence + FENCE_REACH) await this.raiseFence(entry.batch_no);
@@ -59,7 +60,10 @@ export class BatchNumbers {
     this.#begunNo = entry.batch_no;
   }
 
-  /** Writes down frames whose rows are stored although Postgres lost that; they are in doubt until committed. @throws LeaseLost */
+  /**
+   * Records frames whose rows are stored but that Postgres has lost; they are in doubt until committed.
+   * @throws LeaseLost
+   */
   async learn(entry: BatchEntry, newestNo: number): Promise<void> {
     const { checkpoints } = this.#held.parts;
     await this.#held.patiently(() => checkpoints.learn(this.#held.lease.lease, entry, newestNo));
@@ -67,7 +71,7 @@ export class BatchNumbers {
     this.#held.inDoubt.addBatch(entry);
   }
 
-  /** Once nothing is left in doubt of what earlier owners began. */
+  /** Called when none of the batches that earlier owners began is left in doubt. */
   noteRecovered(): void {
     this.#held.lease.noteDecided(this.#begunNo);
   }
@@ -77,9 +81,10 @@ export class BatchNumbers {
   }
 
   /**
-   * From its return on, ClickHouse accepts no batch of the partition below the number, and nothing from an earlier owner.
-   * @param isNewOwner at the first time.
-   * @returns the fence in force. @throws LeaseLost
+   * After it returns, ClickHouse accepts no batch of the partition below the number, and no batch of an earlier owner.
+   * @param isNewOwner true on the first call.
+   * @returns the fence in force.
+   * @throws LeaseLost
    */
   async raiseFence(batchNoMin: number, isNewOwner = false): Promise<number> {
     const { partition, parts } = this.#held;
@@ -91,7 +96,7 @@ export class BatchNumbers {
     return this.#fence;
   }
 
-  /** Shuts out what this owner began to add to rollups and had no answer to. @throws LeaseLost */
+  /** Shuts out rollup inserts that this owner started and that got no answer. @throws LeaseLost */
   async raiseFenceByOne(): Promise<void> {
     await this.raiseFence(this.#fence + 1);
   }

@@ -4,7 +4,7 @@ import { changedDays, rangesOf } from './changed-days.ts';
 
 const june = Date.UTC(2026, 5, 1) / 86_400_000;
 
-/** Events and installs of days in sequence from 1 June, all of them counted already. Every event has a batch of its own. */
+/** Events and installs on consecutive days from 1 June, all of them already counted. Every event has its own batch. */
 function counted(
   events: readonly number[],
   { installs = [], paid = [] }: { readonly installs?: readonly number[]; readonly paid?: readonly number[] } = {},
@@ -32,13 +32,13 @@ const daysOf = (rows: readonly DayCounts[], recounted = 0) => {
 const changedOn = (rows: readonly DayCounts[], day: number, changes: Partial<DayCounts>) =>
   rows.map((row) => (row.day === june + day ? { ...row, ...changes } : row));
 
-test('without any change, one day is counted again each time', () => {
+test('without any change, one day is recounted each time', () => {
   const rows = counted([5, 5, 5]);
   // The day after the last one has never been counted.
   expect([0, 1, 2, 3].map((run) => daysOf(rows, run).activity.filter((day) => day < 3))).toEqual([[0], [1], [2], [0]]);
 });
 
-test('the days of an unfinished erasure are counted again, although nothing shows a change', () => {
+test('the days of an unfinished erasure are recounted, although no figure shows a change', () => {
   const rows = counted([5, 5, 5, 5, 5], { installs: [1, 1, 1, 1, 1] });
   const { activity, revenue, installs } = changedDays(rows, 0, new Set([june + 2, june + 3]));
   for (const one of [activity, revenue])
@@ -47,7 +47,7 @@ test('the days of an unfinished erasure are counted again, although nothing show
   expect(installs.size).toBe(0);
 });
 
-test('a new event changes its day and the days next to it', () => {
+test('a new event changes its day and the adjacent days', () => {
   const rows = changedOn(counted([5, 5, 5, 5, 5]), 2, { events: 6, events_stamp: 60 });
   expect(daysOf(rows)).toEqual({ activity: [0, 1, 2, 3, 5], revenue: [0], installs: [] });
 });
@@ -58,25 +58,25 @@ test('an event with revenue changes activity and revenue', () => {
   expect(daysOf(changed)).toEqual({ activity: [0, 1, 2, 3, 5], revenue: [0, 1, 2, 3, 5], installs: [] });
 });
 
-test('a batch that leaves the numbers as they were changes its day and the days next to it', () => {
+test('a batch that leaves the figures unchanged changes its day and the adjacent days', () => {
   const rows = counted([5, 5, 5, 5, 5], { paid: [1, 1, 1, 1, 1] });
   const changed = changedOn(rows, 2, { events_stamp: 51, paid_stamp: 11 });
   expect(daysOf(changed)).toEqual({ activity: [0, 1, 2, 3, 5], revenue: [0, 1, 2, 3, 5], installs: [] });
 });
 
-test('a new install changes its day and every later one with events', () => {
+test('a new install changes its day and every later day with events', () => {
   const rows = changedOn(counted([5, 5, 5, 5], { installs: [1, 1, 1, 1], paid: [0, 0, 1, 0] }), 2, { installs: 2 });
   expect(daysOf(rows)).toEqual({ activity: [0, 2, 3, 4], revenue: [0, 2, 3], installs: [2] });
 });
 
-test('days whose records were dropped are left as they are', () => {
+test('days whose records were dropped are left unchanged', () => {
   const rows = counted([5, 5, 5, 5], { installs: [1, 1, 1, 1] }).map((row) =>
     row.day < june + 2 ? { ...row, events: 0, events_stamp: 0, installs: 0 } : row,
   );
   expect(daysOf(rows, 1)).toEqual({ activity: [2, 3, 4], revenue: [3], installs: [] });
 });
 
-test('ranges end with gaps, months and many records', () => {
+test('ranges end at gaps, at the end of a month, and at the maximum number of records', () => {
   const days = (list: number[]) => new Map(list.map((day) => [june + day, { records: 10, seen: 7 }]));
   const found = (list: number[], max = 1_000) =>
     rangesOf(days(list), max).map(({ from, to }) => [from - june, to - june]);

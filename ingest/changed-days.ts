@@ -1,28 +1,33 @@
-/** Which days of an organization must be counted again, from what the rollups say now and what they said when its cells were made. */
+/**
+ * Finds the days of an organization that must be recounted, by comparing the rollups with their state when the cells
+ * were computed.
+ */
 import type { DayCounts } from '#clickhouse/active-installs.ts';
 import { DAY_MS } from '#common/durations.ts';
 
-/** Of a day: the records of which a statement makes its cells, and what the rollups say about them. */
+/**
+ * For one day: the number of records from which a statement computes its cells, and what the rollups say about them.
+ */
 export interface ChangedDay {
   readonly records: number;
   readonly seen: number;
 }
 
-/** By days since 1970, ascending. */
+/** By day since 1970, ascending. */
 export interface ChangedDays {
   readonly activity: ReadonlyMap<number, ChangedDay>;
   readonly revenue: ReadonlyMap<number, ChangedDay>;
   readonly installs: ReadonlyMap<number, ChangedDay>;
 }
 
-/** Days in sequence within a month, as one statement corrects them. */
+/** Consecutive days within a month that one statement corrects. */
 export interface DayRange {
   readonly from: number;
   readonly to: number;
   readonly seen: readonly number[];
 }
 
-/** Cells that are made of the events of their day and of the days next to it. */
+/** Cells computed from the events of their day and of the adjacent days. */
 const ofEvents = {
   activity: { records: 'events', stamp: 'events_stamp', seen: 'activity_seen' },
   revenue: { records: 'paid', stamp: 'paid_stamp', seen: 'revenue_seen' },
@@ -30,8 +35,8 @@ const ofEvents = {
 
 /**
  * @param rows of one organization, ascending.
- * @param recounted any number: chooses the day that is counted again although nothing shows a change.
- * @param unsettled days of an erasure that is not finished: nothing shows which of their rows are blank by now.
+ * @param recounted any number: chooses the day that is recounted although nothing shows a change.
+ * @param unsettled days of an unfinished erasure: nothing shows which of their rows are already blank.
  */
 export function changedDays(
   rows: readonly DayCounts[],
@@ -42,7 +47,7 @@ export function changedDays(
   const recorded = rows.filter(({ events, installs }) => events > 0 || installs > 0).map(({ day }) => day);
   const first = recorded[0] ?? Number.POSITIVE_INFINITY;
   const last = recorded.at(-1) ?? first;
-  // Records before the first day were dropped because of their age; what was made of them is dropped later.
+  // Records before the first day were dropped because of their age; their cells are dropped later.
   const known = rows.filter(({ day }) => day >= first);
   const installs = new Map(
     known
@@ -70,7 +75,7 @@ export function changedDays(
   return { activity: changed('activity'), revenue: changed('revenue'), installs };
 }
 
-/** @param recordsMax of a range, unless one day alone has more. */
+/** @param recordsMax maximum records of a range, unless a single day has more. */
 export function rangesOf(days: ReadonlyMap<number, ChangedDay>, recordsMax: number): DayRange[] {
   const ranges: { from: number; to: number; seen: number[] }[] = [];
   let sum = 0;

@@ -1,28 +1,31 @@
-/** The progress of ingest in Postgres: leases, marks, and batches that may be under way to ClickHouse. */
+/** The progress of ingest in Postgres: leases, marks, and batches that may be in flight to ClickHouse. */
 import type { Lane } from '#common/log/frame.ts';
 import type { LaneMarks } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 
 /**
- * A mark that has not moved for this long is not read at a take-over, but when a frame of its lane comes. No mark is ever deleted: a
- * journal may return with an old copy of its disk, and a clock that was wrong for an hour must not make marks look old.
+ * A mark that has not moved for this many days is read not at a takeover, but when a frame of its lane arrives. No mark
+ * is ever deleted: a journal may return with an old copy of its disk, and a clock that was wrong for an hour must not
+ * make marks look old.
  */
 export const marksReadDays = 30;
 
 /** A lane within a given partition. */
 export type LaneName = { readonly producer_id: string } & Pick<Lane, 'kind'>;
 
-/** The right to write for a partition, until another process takes a later lease. */
+/** The right to write for a partition, until another process acquires a later lease. */
 export interface Lease {
   readonly partition: number;
   readonly epoch: number;
   /** After Postgres was restored to an earlier state, two owners may have the same epoch. */
   readonly owner: string;
-  /** The largest batch number that Postgres knows. */
+  /** The largest batch number in Postgres. */
   readonly lastBatchNo: number;
 }
 
-/** Another process owns the partition now, or Postgres has lost commits made under the lease: everything must be read again. */
+/**
+ * Another process owns the partition, or Postgres has lost commits made under the lease: everything must be read again.
+ */
 export class LeaseLost extends Error {
   constructor(lease: Pick<Lease, 'partition' | 'epoch'>, reason = 'was taken over') {
     super(`Partition ${lease.partition} ${reason} from epoch ${lease.epoch}.`);
@@ -53,21 +56,24 @@ export interface BatchEntry {
   readonly frames: readonly FrameRun[];
   readonly parts: readonly BatchPart[];
   readonly stream_time: number;
-  /** It was reconciled: the rows that are stored stay, and its frames come again for the rest. */
+  /** Whether it was reconciled: its stored rows stay, and its frames are delivered again for the rest. */
   readonly is_partial: boolean;
 }
 
-/** A batch of a version without batch numbers, which may be in ClickHouse in whole or in part. */
+/** A batch of a version without batch numbers, which may be wholly or partly in ClickHouse. */
 export interface UnnumberedBatch {
   readonly batch_id: string;
   readonly parts: readonly BatchPart[];
 }
 
-/** What an operator asks the owner of a partition to do. */
+/** An operator's request to the owner of a partition. */
 export interface Revision {
-  /** The log is read again from here (epoch ms), and what is missing is stored; null: no replay. */
+  /** The log is read again from this time (epoch ms), and missing records are stored; null: no replay. */
   readonly replay_from: number | null;
-  /** The days (UTC midnights, epoch ms, the last one exclusive) whose rollups are compared with raw rows; null: those of the replay. */
+  /**
+   * The days (UTC midnights, epoch ms, the last one exclusive) for which rollups are compared with raw rows; null: those
+   * of the replay.
+   */
   readonly days_from: number | null;
   readonly days_to: number | null;
 }
@@ -78,42 +84,43 @@ export interface RevisionDone {
 }
 
 /**
- * Each write of an owner checks its epoch in the same transaction. Every operation may fail with PostgresUnavailable, after which
- * it is unknown whether it took place; so each may be repeated.
+ * Each write of an owner checks its epoch in the same transaction. Every operation may fail with PostgresUnavailable;
+ * it is then unknown whether it took effect, so each can be repeated safely.
  */
 export interface Checkpoints {
-  /** Takes a partition that is free, expired, or owned by an earlier life of the same owner. */
+  /** Acquires a partition that is free, expired, or owned by an earlier run of the same owner. */
   acquire(partition: number, owner: string, seconds: number): Promise<Lease | undefined>;
   /**
-   * @param decidedNo a batch number: this one and all below are decided.
-   * @throws LeaseLost also when Postgres does not know that any more: it lost commits, or was restored.
+   * @param decidedNo this batch number and all below are decided.
+   * @throws LeaseLost also if Postgres no longer knows that: it lost commits, or was restored.
    */
   renew(lease: Lease, seconds: number, decidedNo: number): Promise<void>;
   release(lease: Lease): Promise<void>;
-  /** Stream time after which to begin reading; 0 if nothing was ever committed. */
+  /** Stream time from which to read; 0 if nothing was ever committed. */
   streamTime(partition: number): Promise<number>;
-  /** Of lanes that had a commit within `marksReadDays`. */
+  /** Marks of lanes that had a commit within `marksReadDays`. */
   marks(partition: number): Promise<LaneMarks[]>;
-  /** Marks of these lanes, however old; from now on `marks` returns them. @throws LeaseLost */
+  /** Marks of these lanes, however old; from then on, `marks` returns them too. @throws LeaseLost */
   recallMarks(lease: Lease, lanes: readonly LaneName[]): Promise<LaneMarks[]>;
   /** Batches between BEFORE and AFTER, oldest first. */
   batches(partition: number): Promise<BatchEntry[]>;
-  /** Of all partitions: their rows are in partition 0. */
+  /** For all partitions: their rows are in partition 0. */
   unnumberedBatches(): Promise<UnnumberedBatch[]>;
   /** @throws LeaseLost */
   discardUnnumbered(lease: Lease, batchId: string): Promise<void>;
-  /** Moves marks alone, past frames that no store has. @throws LeaseLost */
+  /** Only moves marks, past frames that no store has. @throws LeaseLost */
   moveMarks(lease: Lease, marks: readonly LaneMarks[]): Promise<void>;
   /**
    * BEFORE: from now on the batch may be in ClickHouse.
    * @param previousNo the last batch that was begun, which is finished.
-   * @throws LeaseLost also when Postgres does not know that one: it was restored to an earlier state while the lease was held.
+   * @throws LeaseLost also if Postgres does not know that batch: it was restored to an earlier state while the lease
+   * was held.
    */
   begin(lease: Lease, batch: BatchEntry, previousNo: number): Promise<void>;
   /**
    * AFTER: the batch is in ClickHouse, and its frames are committed.
    * @param finished partial batches whose last frames are committed with this one.
-   * @throws LeaseLost also when Postgres does not know of the batch.
+   * @throws LeaseLost also if Postgres does not know the batch.
    */
   commit(
     lease: Lease,
@@ -122,23 +129,27 @@ export interface Checkpoints {
     marks: readonly LaneMarks[],
     finished: readonly number[],
   ): Promise<void>;
-  /** Removes a batch of which nothing is in ClickHouse, or whose frames are all committed. @throws LeaseLost */
+  /** Removes a batch that has no rows in ClickHouse, or whose frames are all committed. @throws LeaseLost */
   discard(lease: Lease, batchNo: number): Promise<void>;
   /**
-   * Records frames whose rows are in ClickHouse although Postgres has lost that, as a partial batch; batch numbers continue
-   * above the newest of them. @throws LeaseLost also when Postgres has lost more since the lease was taken.
+   * Records frames as a partial batch, if their rows are in ClickHouse but Postgres has lost them; batch numbers
+   * continue above the newest of them.
+   * @throws LeaseLost also if Postgres has lost more since the lease was acquired.
    */
   learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void>;
-  /** Some of the batch is in ClickHouse and stays. @throws LeaseLost */
+  /** Some rows of the batch are in ClickHouse and stay. @throws LeaseLost */
   keepPartial(lease: Lease, batchNo: number): Promise<void>;
-  /** The id of this installation, made at the first call. */
+  /** The id of this installation, created by the first call. */
   installationId(): Promise<string>;
-  /** What an operator asked for and is not done yet. */
+  /** An operator's request that is not done yet. */
   revision(partition: number): Promise<Revision | undefined>;
   /** @throws LeaseLost */
   reviseDone(lease: Lease, done: RevisionDone): Promise<void>;
-  /** The salt of a UTC day, made at the first call. Salts of days long past are deleted. */
+  /** The salt of a UTC day, created by the first call. Salts of days before `forgetBefore` are deleted. */
   salt(day: number, forgetBefore: number): Promise<string>;
-  /** @param holder whose journals report. @returns false when others report under the machine's name. */
+  /**
+   * @param holder identifies the journals that report.
+   * @returns false if other journals report under the machine's name.
+   */
   reportProgress(machine: string, committedTo: number, holder: string): Promise<boolean>;
 }

@@ -1,4 +1,7 @@
-/** What ingest does from time to time besides storing batches. What must happen once for all ingests, the owner of partition 0 does. */
+/**
+ * Periodic tasks of ingest other than storing batches. The owner of partition 0 runs those that must run once for all
+ * ingest processes.
+ */
 import { MINUTE_MS } from '#common/durations.ts';
 import { objectIn } from '#common/json-object.ts';
 import { machineNameTaken } from '#common/log/marks.ts';
@@ -17,7 +20,7 @@ export interface ChoresOptions {
   readonly redis: Redis | null;
   readonly checkpoints: Checkpoints;
   readonly erasures: Erasures;
-  /** Whether this process owns partition 0 now. */
+  /** Whether this process currently owns partition 0. */
   readonly isFirst: () => boolean;
   readonly log: (fields: object, line: string) => void;
 }
@@ -56,7 +59,9 @@ export class Chores {
     if (this.#options.isFirst()) await ifReachable(() => this.#claims.delete());
   }
 
-  /** Once Redis is connected, and every minute. Logs when the policy changes, and at the start if it is not safe. */
+  /**
+   * Called once Redis is connected, and every minute. Logs policy changes, and at startup a policy that is not safe.
+   */
   async readMemoryPolicy(): Promise<void> {
     const { redis, log } = this.#options;
     if (!redis) return;
@@ -66,12 +71,12 @@ export class Chores {
     if (fault !== before.fault) log({ policy }, fault || 'the memory policy of Redis is safe again');
   }
 
-  /** While Postgres is unavailable, the known erasures stay: nothing is stored then either. */
+  /** While Postgres is unavailable, the known erasures stay; nothing is stored then either. */
   async #refreshErasures(): Promise<void> {
     await ifReachable(() => this.#options.erasures.refresh());
   }
 
-  /** Stores the progress that publishers report, for `as_of` of queries. */
+  /** Stores the progress that publishers report, for the `as_of` of queries. */
   async #storeProgress({ bytes, reply }: NatsMessage): Promise<void> {
     const { nats, checkpoints, isFirst, log } = this.#options;
     if (!isFirst()) return;

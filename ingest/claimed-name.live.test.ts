@@ -33,7 +33,7 @@ function nameOf(place: string, pid: number, onTaken = () => {}): ClaimedName {
 
 const deadPid = 2 ** 22 + 1;
 
-test('of two machines of one name the second is refused while the first lives, and has it once that has left', async () => {
+test('of two machines with one name, the second is refused while the first runs, and gets the name once the first has stopped', async () => {
   const first = nameOf('host-a', 1);
   expect(await first.take()).toBe(true);
   first.start();
@@ -42,7 +42,7 @@ test('of two machines of one name the second is refused while the first lives, a
   expect(await nameOf('host-b', 1).take()).toBe(true);
 });
 
-test('a process that was killed and started again has its name back at once', async () => {
+test('a process that was killed and restarted gets its name back at once', async () => {
   const before = nameOf(processPlace(), deadPid);
   expect(await before.take()).toBe(true);
   const begun = performance.now();
@@ -50,12 +50,12 @@ test('a process that was killed and started again has its name back at once', as
   expect(performance.now() - begun).toBeLessThan(400);
 });
 
-test('the name of a machine that died is taken over when it has been silent for some seconds', async () => {
+test('the name of a machine that died is taken over after some seconds without a heartbeat', async () => {
   expect(await nameOf('host-a', 1).take()).toBe(true);
   expect(await nameOf('host-b', 1).take()).toBe(true);
 });
 
-test('a process that stood still while another took its name ends', { tags: ['slow'] }, async () => {
+test('a process that was paused while another took its name ends', { tags: ['slow'] }, async () => {
   let isEnded = false;
   const still = nameOf('host-a', 1, () => {
     isEnded = true;
@@ -68,7 +68,7 @@ test('a process that stood still while another took its name ends', { tags: ['sl
   await expect.poll(() => isEnded, { timeout: 10_000 }).toBe(true);
 });
 
-test('a name that an older Postgres does not know is taken again, and nothing ends', async () => {
+test('a name that a restored Postgres does not know is claimed again, and no process ends', async () => {
   let isEnded = false;
   const name = nameOf('host-a', 1, () => {
     isEnded = true;
@@ -84,7 +84,7 @@ test('reports of two machines under one name do not hide each other: those of th
   const checkpoints = new PostgresCheckpoints(db);
   const report = (holder: string, to: number) => checkpoints.reportProgress('edge', to, holder);
   expect([await report('a', 1), await report('b', 2), await report('a', 3)]).toEqual([true, false, true]);
-  // A publisher of an earlier version says no holder.
+  // A publisher of an earlier version sends no holder.
   expect([await report('', 4), await report('b', 5)]).toEqual([true, false]);
   await db.execute("UPDATE ingest.progress SET updated_at = now() - interval '1 minute'");
   expect([await report('b', 6), await report('a', 7)]).toEqual([true, false]);

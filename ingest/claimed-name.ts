@@ -1,9 +1,10 @@
 /**
- * The name of an ingest, which holds its leases: only one process may have it. A process that died leaves its name behind; so a name is
- * taken over from a process that is dead by its pid, or that has not moved its beat for a while.
+ * The name of an ingest process, which holds its leases: only one process may have it. A process that died leaves its
+ * name behind. So a name can be taken over from a process that is dead according to its pid, or that has not sent a
+ * heartbeat for a while.
  *
  *   taking ──free, or its holder is dead──▶ held ──another run has it──▶ taking again
- *      └──its holder lives──▶ refused: this process ends
+ *      └──its holder is alive──▶ refused: this process ends
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -11,21 +12,21 @@ import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
 
 const beatMs = 1_000;
-/** Several beats: a holder that is busy is not dead. */
+/** Several heartbeats, because a busy holder is not dead. */
 const watchMs = 4_000;
 const watchPollMs = 500;
-/** One that has been silent for so long need not be watched. */
+/** A holder that has been silent for this long is dead without further watching. */
 const silentSeconds = 60;
 
 export interface NameHolder {
   readonly name: string;
-  /** Of this run of the process alone. */
+  /** Unique to this run of the process. */
   readonly run: string;
   readonly place: string;
   readonly pid: number;
 }
 
-/** Where process ids mean the same: the host since it was booted, and on Linux the pid namespace. */
+/** The scope in which process ids are comparable: the host since its last boot, and on Linux the pid namespace. */
 export function processPlace(): string {
   const read = (get: () => string) => {
     try {
@@ -58,7 +59,7 @@ export interface ClaimedNameOptions {
   readonly postgres: Queries;
   readonly holder: NameHolder;
   readonly time: Time;
-  /** Another process has the name and lives. */
+  /** Called if another live process has the name. */
   readonly onTaken: () => void;
 }
 
@@ -76,7 +77,7 @@ export class ClaimedName {
     return this.#options.holder.name;
   }
 
-  /** @returns false when a living process has it. @throws PostgresUnavailable */
+  /** @returns false if a live process has the name. @throws PostgresUnavailable */
   async take(): Promise<boolean> {
     const { time, holder } = this.#options;
     const until = time.elapsed() + watchMs;
@@ -101,7 +102,7 @@ export class ClaimedName {
     this.#timer = this.#options.time.every(beatMs, () => void this.#beat());
   }
 
-  /** Frees the name. */
+  /** Releases the name. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#options.time.clear(this.#timer);
@@ -122,7 +123,10 @@ export class ClaimedName {
     return taken > 0;
   }
 
-  /** A row that is gone (Postgres was restored) or has another run (this process stood still) is taken again, or not. */
+  /**
+   * If the row is gone (Postgres was restored) or has another run (this process was paused), tries to claim the name
+   * again.
+   */
   async #beat(): Promise<void> {
     if (this.#isBeating || this.#isStopped) return;
     this.#isBeating = true;

@@ -23,7 +23,7 @@ import { Visitors } from './visitors.ts';
 const countries = openCountryDatabase('');
 const began = Date.UTC(2026, 10, 30, 23, 59, 59);
 
-/** Never used: there are only clicks. */
+/** Never used, because there are only clicks. */
 const clickhouse = new ClickHouse({ url: 'http://127.0.0.1:1/none' });
 
 function enrichmentWith(visitors: Visitors): Enrichment {
@@ -86,7 +86,7 @@ const texts = { ip: '8.8.8.8', user_agent: 'a', language: '', referrer: '', quer
 const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
 const flags = { is_prefetch: false, is_preview: false };
 const odd = ['a"b', 'a\\b', 'größe', '日本', '\u{1f600}', '\u007f', '\ud800', 'a\nb'];
-/** Mostly what needs no escape: a line with one escape is not plain, and there are seven texts in a line. */
+/** Mostly texts without escapes: a line with one escape is not plain, and each line has seven texts. */
 const text = (...some: string[]) =>
   fc.oneof({ weight: 30, arbitrary: fc.constantFrom('', ...some) }, { weight: 1, arbitrary: fc.constantFrom(...odd) });
 const click: fc.Arbitrary<Click> = fc.record({
@@ -113,7 +113,7 @@ const click: fc.Arbitrary<Click> = fc.record({
   is_preview: fc.constantFrom(false, false, false, true),
 });
 
-/** Lines that no edge writes. */
+/** Changes that give lines no edge writes. */
 const spoilt: readonly ((line: string) => string)[] = [
   (line) => line.replace('"time":', '"time": '),
   (line) => line.replace(/"time":\d+/, '"time":17e11'),
@@ -127,7 +127,7 @@ const spoilt: readonly ((line: string) => string)[] = [
   (line) => line.slice(0, -1),
   (line) => `${line}}`,
   (line) => `${line},"ip":"1.1.1.1"}`,
-  // The same without escapes: not as the edge writes it, and still sound.
+  // The same without escapes: not as the edge writes it, but valid.
   (line) => JSON.stringify(JSON.parse(line)),
   () => '',
   () => '[]',
@@ -151,7 +151,7 @@ test('the fast path and JSON give the same rows and dead letters, whatever came 
         all += lists.flat().length;
         plain += lists.flat().filter((one) => !one.includes('\\')).length;
         const fast = await byPieces.form(batch, frames);
-        // Nothing is refused, but each row is looked at by itself.
+        // No row is refused, but each row is checked individually.
         const slow = await byJson.form(batch, frames, { refused: new Set() });
         const shown = ({ parts }: typeof fast) =>
           parts
@@ -169,7 +169,7 @@ test('the fast path and JSON give the same rows and dead letters, whatever came 
   expect(plain).toBeLessThan(all);
 });
 
-test('no line is lost of a frame with fewer or more lines than it announces', async () => {
+test('no line of a frame is lost if the frame has fewer or more lines than it announces', async () => {
   const lines = fc.sample(click, 3).map(clickJson);
   for (const records of [2, 3, 5]) {
     const { rows } = await former().form(batch, [frameOf(1, lines, records)]);
@@ -218,7 +218,7 @@ test('a line that begins like a known one is still read in full', async () => {
   }
 });
 
-test("a redirector's click becomes a row without parsing once its link, agent, address and headers are known", async () => {
+test('a redirector’s click becomes a row without parsing once its link, agent, address and headers are known', async () => {
   const enrichment = enrichmentWith(new Visitors(() => 'salt'));
   const one = former(enrichment);
   const app = { ...testApp, id: app_id, organization_id };
@@ -250,7 +250,7 @@ test("a redirector's click becomes a row without parsing once its link, agent, a
   expect(enrichment.clickLines).toEqual({ read: more.length + lines.length, parsed });
 });
 
-test('a link is parsed once more when it gets a campaign, but not for clicks that come from apps', async () => {
+test('a link is parsed again when it gets a campaign, but not for clicks that come from apps', async () => {
   const enrichment = enrichmentWith(new Visitors(() => 'salt'));
   const one = former(enrichment);
   const [sound] = fc.sample(click, { numRuns: 1, seed: 1 });

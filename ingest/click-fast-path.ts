@@ -1,6 +1,7 @@
 /**
- * Turns the plain lines of clicks (`plain-clicks.ts`) into rows without parsing JSON. A line that is not plain is parsed as JSON; a
- * line that is no valid click leaves its frame to the caller, so this file never decides what is rejected.
+ * Turns the plain lines of clicks (`plain-clicks.ts`) into rows without parsing JSON. A line that is not plain is
+ * parsed as JSON. If a line is not a valid click, the caller handles its whole frame, so this file never decides what
+ * is rejected.
  */
 import type { ByteText } from '#clickhouse/row-binary.ts';
 import { type ClickRows, type FrameOrigin, idxBytes, originBytes } from './click-rows.ts';
@@ -11,19 +12,19 @@ import { dayOf, type Visitors } from './visitors.ts';
 
 export interface ClickFastPathOptions {
   readonly clickRows: ClickRows;
-  /** Columns are taken from its steps; only `number_visitor` is done here, from texts that are already hashed. */
+  /** Provides the columns through its steps; only `number_visitor` is done here, from texts that are already hashed. */
   readonly enrichment: Enrichment;
   readonly visitors: Visitors;
   /** Whether the salt of a UTC day is loaded. */
   readonly isDayKnown: (day: number) => boolean;
 }
 
-/** Rows of a frame, one after the other; or the UTC day that must be prepared first. */
+/** Concatenated rows of a frame, or the UTC day that must be prepared first. */
 export type PlainRows =
   | { readonly rows: ByteText; readonly timeFrom: number; readonly timeTo: number }
   | { readonly unknownDay: number };
 
-/** The steps whose columns a row has, in the order in which `#row` joins them. */
+/** The steps that provide columns of a row, in the order in which `#row` concatenates them. */
 const pieceSteps: readonly StepName[] = [
   'copy_link_fields',
   'detect_device',
@@ -44,7 +45,10 @@ export class ClickFastPath {
     this.#plain = new PlainClicks(options.enrichment);
   }
 
-  /** The rows of a frame's clicks; `undefined` when one of them is no valid click, or their number is not the announced one. */
+  /**
+   * The rows of a frame's clicks; `undefined` if one of them is not a valid click, or the count differs from the
+   * announced one.
+   */
   rowsOf(payload: Buffer, records: number, origin: FrameOrigin): PlainRows | undefined {
     const text = linesText(payload);
     if (text === undefined) return undefined;
@@ -80,7 +84,7 @@ export class ClickFastPath {
     return idx === records ? { rows, timeFrom, timeTo } : undefined;
   }
 
-  /** The row of the line that was read last. */
+  /** The row of the most recently read line. */
   #row(idx: number): ByteText {
     const { click_id, query, rule, trigger, timeMs, timeBytes, link, agent, headers, address } = this.#plain;
     if (!trigger || !link || !agent || !headers || !address) return nothing;
@@ -104,7 +108,7 @@ function shortBytes(ascii: string): ByteText {
   return String.fromCharCode(ascii.length) + ascii;
 }
 
-/** String, of bytes that are UTF-8 already. */
+/** Encodes a String whose bytes are already UTF-8. */
 function rawBytes(bytes: ByteText): ByteText {
   if (bytes.length < 0x80) return String.fromCharCode(bytes.length) + bytes;
   return String.fromCharCode((bytes.length & 0x7f) | 0x80, bytes.length >>> 7) + bytes;

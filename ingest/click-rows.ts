@@ -1,11 +1,14 @@
-/** Encodes the clicks of a frame as rows of the table `clicks`: own columns, then those of enrichment, then the place in the log. */
+/**
+ * Encodes the clicks of a frame as rows of the table `clicks`: their own columns, then those of enrichment, then the
+ * position in the log.
+ */
 import { type ByteText, stringBytes, uint16Bytes, uint32Bytes, uint64Bytes } from '#clickhouse/row-binary.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import { frameRecordsMax } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { Enrichment } from './enrichment.ts';
 
-/** Where the rows of a frame come from. */
+/** The origin of the rows of a frame. */
 export interface FrameOrigin {
   readonly batch: BatchName;
   readonly producer_id: string;
@@ -36,7 +39,7 @@ export class ClickRows {
     this.columns = [...ownColumns, ...enrichment.columns, ...originColumns];
   }
 
-  /** @param indexes the place of each click in its frame. */
+  /** @param indexes the index of each click in its frame. */
   encode(clicks: readonly Click[], indexes: readonly number[], origin: FrameOrigin): ByteText[] {
     const rows = clicks.map((click, at) => this.#ownOf(click, indexes[at] ?? 0));
     this.#enrichment.run(clicks, rows);

@@ -24,14 +24,16 @@ import { inDay, inTime, rollupDifferences } from './rollup-differences.ts';
 
 const violatedConstraint = 469;
 const endPollMs = 20;
-/** How long to wait for killed inserts to end; after that, ClickHouse counts as unavailable, and the step is repeated. */
+/**
+ * How long to wait for killed inserts to end. After that, ClickHouse counts as unavailable, and the step is repeated.
+ */
 const endPatienceMs = 10_000;
 
 interface RawTable {
   readonly name: string;
-  /** The kind of record that a row was made of. */
+  /** SQL expression for the kind of record from which a row was made. */
   readonly kind: string;
-  /** The rows that came from a frame of their own; all if absent. */
+  /** SQL condition for rows that came from a frame of their own; absent if all did. */
   readonly own?: string;
 }
 const rawTables: readonly RawTable[] = [
@@ -42,7 +44,7 @@ const rawTables: readonly RawTable[] = [
   { name: 'dead_letters', kind: 'kind' },
 ];
 
-/** A rollup is completed with one block, so that it has a batch whole or not at all. */
+/** Settings that complete a rollup with one block, so that it contains a batch completely or not at all. */
 const oneBlock = {
   async_insert: 0,
   insert_deduplicate: 0,
@@ -237,7 +239,7 @@ export class ClickHouseStore implements RawStore {
       const wrong = await count('1');
       if (wrong === 0) continue;
       cells += wrong;
-      // Values can't be removed from a state of uniques: such a day is rebuilt.
+      // Values cannot be removed from a uniques state, so the day is rebuilt.
       if ((await count('are_uniques_wrong')) > 0) {
         await this.#clickhouse.command(
           `ALTER TABLE ${identifier(rollup.table)} DELETE WHERE log_partition = {partition:UInt16} AND ${inDay}`,
@@ -272,7 +274,7 @@ export class ClickHouseStore implements RawStore {
     );
   }
 
-  /** Kills what still runs for a partition, and waits until it has ended. What begins later meets the fence. */
+  /** Kills running inserts of a partition, and waits until they have ended. Later inserts are subject to the fence. */
   async #endInserts(partition: number): Promise<void> {
     const running = `current_database = currentDatabase() AND (startsWith(query_id, {of:String}) OR startsWith(Settings['log_comment'], {of:String}))`;
     const params = { of: prefixOf(partition) };
@@ -296,7 +298,7 @@ export class ClickHouseStore implements RawStore {
   }
 }
 
-/** Identifies the running queries that change what is stored for a partition. */
+/** Query id prefix that identifies the running queries that change the stored data of a partition. */
 function prefixOf(partition: number): string {
   return `ingest:${partition}:`;
 }

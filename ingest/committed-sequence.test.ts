@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { CommittedSequence } from './committed-sequence.ts';
 
-test('a message counts as committed once every frame taken up to it is, and not before', () => {
+test('a message counts as committed only once every frame taken up to it is committed', () => {
   const committed = new CommittedSequence();
   expect(committed.at(0)).toBeUndefined();
   committed.reached(100, 0);
   expect(committed.at(0)).toBe(100);
   committed.reached(103, 2);
-  // All of its frames were known already.
+  // All of its frames were already known.
   committed.reached(104, 2);
   committed.reached(110, 3);
   expect(committed.at(1)).toBe(100);
@@ -15,7 +15,7 @@ test('a message counts as committed once every frame taken up to it is, and not 
   expect(committed.at(3)).toBe(110);
 });
 
-test('after the reader starts over, nothing counts as committed before the frames of the earlier run do', () => {
+test('after the reader restarts, nothing counts as committed until the frames of the earlier run are committed', () => {
   const committed = new CommittedSequence();
   committed.reached(500, 4);
   committed.forget();

@@ -17,7 +17,7 @@ test.each([
   ['1970', DAY_MS],
   ['2037', Date.UTC(2037, 0, 1)],
 ])(
-  'records of an edge whose clock says %s are stored with the time of the log, and its journal drains',
+  'records of an edge with a clock at %s are stored with the time of the log, and its journal drains',
   async (slot, edgeNow) => {
     const root = join(way.folder, 'journal');
     const system = { ...nodeSystem, time: { ...nodeSystem.time, now: () => edgeNow } };
@@ -36,7 +36,7 @@ test.each([
     ingest.start();
     try {
       await expect.poll(async () => (await way.figures()).rows, { timeout: 20_000 }).toBe(before.rows + 20);
-      // Rows are to be seen a moment before their rollups.
+      // Rows become visible shortly before their rollups.
       await expect
         .poll(() => way.figures(), { timeout: 20_000 })
         .toMatchObject({ dead_letters: 0, rollup_difference: 0 });

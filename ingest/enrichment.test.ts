@@ -84,14 +84,14 @@ test.each([
   ['::1', '::', '::1'],
   ['nonsense', '', ''],
   ['', '', ''],
-])('%s is stored as its network, whole or not at all', (given, network, whole) => {
+])('depending on the privacy mode, %s is stored as its network, whole or not at all', (given, network, whole) => {
   const ip = normalizedIp(given);
   expect(storedIp(ip, 'anonymize_ip')).toBe(network);
   expect(storedIp(ip, 'full_ip')).toBe(whole);
   expect(storedIp(ip, 'no_ip')).toBe('');
 });
 
-test('the shipped database has countries of IPv4 and IPv6 addresses', () => {
+test('the included database has countries for IPv4 and IPv6 addresses', () => {
   const countries = openCountryDatabase('');
   expect(countries.countryOf('8.8.8.8')).toBe('US');
   expect(countries.countryOf('2001:4860:4860::8888')).toBe('US');
@@ -100,7 +100,7 @@ test('the shipped database has countries of IPv4 and IPv6 addresses', () => {
 
 const at = (text: string) => ({ text, words: undefined });
 
-test('the number of a visitor is the same for one app, address, agent and day, and another if any of them differs', () => {
+test('a visitor’s number is the same for the same app, address, agent and day, and differs if any of them differs', () => {
   const visitors = new Visitors((day) => `salt of ${day}`);
   const base = visitors.encoded(1, 'app_1', at('1.2.3.4'), 'agent');
   const others = [
@@ -114,7 +114,7 @@ test('the number of a visitor is the same for one app, address, agent and day, a
   expect(visitors.encoded(1, 'app_1', at('1.2.3.4'), 'agent')).toBe(base);
 });
 
-test('40,000 visitors have 40,000 numbers, none above 2^52', () => {
+test('40,000 visitors have 40,000 distinct numbers, none above 2^52', () => {
   const visitors = new Visitors(() => 'salt');
   const numbers = new Set<string>();
   for (let n = 0; n < 40_000; n++) {
@@ -148,7 +148,7 @@ test.each([
   expect(referrerHost(referrer)).toBe(host);
 });
 
-test('an address is stored as the app says: not at all, as its network, or whole', () => {
+test('an address is stored according to the app’s privacy mode: not at all, as its network, or whole', () => {
   const modes = ['no_ip', 'anonymize_ip', 'full_ip'] as const;
   const enrichment = newEnrichment();
   expect(modes.map((privacy_mode) => enrichment.columnsOf('anonymize_address', { ...click, privacy_mode }))).toEqual([
@@ -158,7 +158,7 @@ test('an address is stored as the app says: not at all, as its network, or whole
   ]);
 });
 
-test('a step of enrichment reads only the fields of a click that it names', () => {
+test('an enrichment step reads only the click fields that it declares', () => {
   const enrichment = newEnrichment();
   for (const { name, reads } of enrichment.steps) {
     const touched = new Set<string>();
@@ -168,7 +168,7 @@ test('a step of enrichment reads only the fields of a click that it names', () =
         return target[field];
       },
     });
-    // Twice: a cached answer may compare other fields than the first one read.
+    // Twice, because a cached answer may compare other fields than the first call read.
     for (let n = 0; n < 2; n++) enrichment.columnsOf(name, watched);
     expect([...touched].sort(), name).toEqual([...reads].sort());
   }

@@ -1,9 +1,10 @@
 /**
- * What ingest adds to a click between its record and its row, step by step. A step adds columns and refuses nothing: records
- * that are not sound never come here (`record-decoder.ts`), and erased visitors are already removed (`erasures.ts`).
+ * Adds columns to a click between its record and its row, step by step. A step never rejects a record: invalid records
+ * do not get here (`record-decoder.ts`), and data of erased visitors is already removed (`erasures.ts`).
  *
- * `plain-clicks.ts` takes the same columns from these steps, one piece of a line at a time, and caches them by the bytes of
- * the piece. Installs and events are looked up instead: `attribution/attribution.ts`; a match is complete: `match-rows.ts`.
+ * `plain-clicks.ts` takes the same columns from these steps, one piece of a line at a time, and caches them by the
+ * bytes of the piece. Installs and events are enriched by lookups instead: `attribution/attribution.ts`. A match is
+ * complete: `match-rows.ts`.
  */
 import type { ByteText } from '#clickhouse/row-binary.ts';
 import type { CountryDatabase } from '#common/country-database.ts';
@@ -40,11 +41,13 @@ export interface StepFigures {
 
 export class Enrichment {
   readonly steps: readonly Step<StepName>[];
-  /** What the steps add, in their order. */
+  /** The columns that the steps add, in order. */
   readonly columns: readonly string[];
   /** Since the start of the process, by step. */
   readonly figures: ReadonlyMap<StepName, StepFigures>;
-  /** Lines of clicks since the start of the process; `parsed` as JSON, because a piece was new or the line was not plain. */
+  /**
+   * Click lines since the start of the process; `parsed` as JSON, because a piece was new or the line was not plain.
+   */
   readonly clickLines = { read: 0, parsed: 0 };
   readonly #timed: readonly (readonly [step: Step<StepName>, figures: StepFigures])[];
 
@@ -55,7 +58,7 @@ export class Enrichment {
     this.figures = new Map(this.#timed.map(([step, figures]) => [step.name, figures]));
   }
 
-  /** What one step adds to the row of a click. */
+  /** The columns that one step adds to the row of a click. */
   columnsOf(name: StepName, click: Click): ByteText {
     const found = this.#timed.find(([step]) => step.name === name);
     if (found === undefined) throw new Error(`There is no enrichment step "${name}".`);
@@ -67,7 +70,7 @@ export class Enrichment {
     return columns;
   }
 
-  /** Adds the columns of each click to the row at the same place. */
+  /** Appends the columns of each click to the row at the same index. */
   run(clicks: readonly Click[], rows: ByteText[]): void {
     let started = performance.now();
     for (const [step, figures] of this.#timed) {

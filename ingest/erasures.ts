@@ -1,9 +1,9 @@
 /**
- * Blanks records of erased people that are still in journals and the log: the row keeps its place, its link and its amounts, so that
- * every sum stays and the audit finds it, and loses everything that leads to a person.
+ * Blanks records of erased people that are still in journals and the log. The row keeps its position, link and amounts,
+ * so that sums stay correct and the audit finds it, and loses everything that identifies a person.
  *
- * Only records received before an erasure are checked: while the newest erasure is older than the log's next frame, this costs one
- * comparison a frame, and without erasures nothing.
+ * Only records received before an erasure are checked: if all erasures are older than a frame, this costs one
+ * comparison per frame, and without erasures nothing.
  */
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { InstallRow } from '#clickhouse/rows-installs.ts';
@@ -19,17 +19,17 @@ interface Erasure {
   readonly organization_id: string;
   readonly until_ms: number;
   readonly salt: string;
-  /** Null for everything of the organization. */
+  /** Null to erase everything of the organization. */
   readonly hashes: ReadonlySet<string> | null;
 }
 
-/** More than are made in the days that they are kept; older ones beyond it are not applied. */
+/** More than are expected within their retention; only the newest are applied. */
 const erasuresMax = 10_000;
 export const refreshMs = 5_000;
 
 type Ids = Partial<Record<ErasableKind, string>>;
 
-/** One user agent for each kind of device, so that a click keeps its platform. */
+/** One generic user agent per kind of device, so that a click keeps its platform. */
 const plainAgents = {
   ios: 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 Version/17.0 Mobile/15E148 Safari/604.1',
   android:
@@ -46,7 +46,7 @@ export class Erasures {
     this.#db = db;
   }
 
-  /** @throws PostgresUnavailable; what was known stays known. */
+  /** @throws PostgresUnavailable; the erasures read before stay in force. */
   async refresh(): Promise<void> {
     const rows = await this.#db.query<Omit<Erasure, 'hashes'> & { hashes: string[] | null }>(
       `SELECT organization_id, until_ms, salt, hashes FROM ingest.erasure WHERE expires_at > now() ORDER BY id DESC LIMIT $1`,
@@ -92,7 +92,7 @@ export class Erasures {
     return isCovered ? { ...row, ...blankEvent } : row;
   }
 
-  /** A match is also covered by any click that it was compared with: what it says about that click goes too. */
+  /** A match is also covered by any click that it was compared with: its details about that click are erased too. */
   match(row: MatchRow): MatchRow {
     if (!this.mayCover(row.time)) return row;
     const { organization_id, device_id: device, install_id: install, click_id: click } = row;

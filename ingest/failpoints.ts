@@ -1,4 +1,4 @@
-/** Places where a test can make the process die, in order. In production none is ever armed. */
+/** Points in the sink, in order, at which a test can kill the process. In production, none is armed. */
 export const failpointNames = [
   'taken',
   'formed',
@@ -13,13 +13,13 @@ export const failpointNames = [
 export type FailpointName = (typeof failpointNames)[number];
 
 export interface Failpoints {
-  /** Called when the sink passes the place. */
+  /** Called when the sink passes the failpoint. */
   pass(name: FailpointName): void;
 }
 
 export const noFailpoints: Failpoints = { pass: () => undefined };
 
-/** Kills the process, as `kill -9` would, at the nth pass of a place; `before:3` is the third pass of `before`. */
+/** Kills the process, as `kill -9` would, at the nth pass of a failpoint; `before:3` is the third pass of `before`. */
 export function deadlyFailpoint(spec: string): Failpoints {
   const [name, count = '1'] = spec.split(':');
   let left = Number(count);

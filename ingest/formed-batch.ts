@@ -1,21 +1,21 @@
-/** A batch once its rows are formed: the frames that went in, the parts of inserts that came out. */
+/** A batch after its rows are formed: its frames, and the parts to insert. */
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { FrameHeader } from '#common/log/frame.ts';
 import type { FrameRun } from './checkpoints.ts';
 import type { SentPart } from './raw-store.ts';
 import type { RejectionReason } from './record-decoder.ts';
 
-/** A frame as the log delivered it. */
+/** A frame as delivered by the log. */
 export interface LogFrame {
   readonly header: FrameHeader;
   readonly bytes: Buffer;
-  /** When the log stored it, epoch ms. */
+  /** Time at which the log stored it, epoch ms. */
   readonly streamTime: number;
 }
 
 export interface FormedPart extends SentPart {
   readonly body: Buffer;
-  /** Where each row begins, if `isPlaced` was given. */
+  /** Where each row begins, if `isPlaced` was set. */
   readonly places: readonly RowPlace[];
 }
 
@@ -28,18 +28,18 @@ export interface FormedBatch {
   readonly rejections: ReadonlyMap<RejectionReason, number>;
 }
 
-/** Where a row begins in the body of its part, and the key to leave it out by. */
+/** Where a row begins in the body of its part, and the key by which it can be omitted. */
 export interface RowPlace {
   readonly start: number;
   readonly key: string;
 }
 
-/** The key of a row: its table and the place of its record in the log. */
+/** The key of a row: its table and the position of its record in the log. */
 export function rowKey(table: string, producerId: string, frameNo: number, idx: number): string {
   return `${table}:${producerId}:${frameNo}:${idx}`;
 }
 
-/** Frames in their order as runs of consecutive numbers. */
+/** Groups frames, in order, into runs of consecutive numbers. */
 export function runsOf(frames: readonly Pick<LogFrame, 'header'>[]): FrameRun[] {
   const runs: { producer_id: string; kind: FrameRun['kind']; from: number; to: number }[] = [];
   for (const { header } of frames) {

@@ -31,7 +31,7 @@ test('a clock counts as wrong before 2020 and from an hour ahead of the log on, 
   }
 });
 
-test('clicks of an edge with a wrong clock get the time of the log and keep their distances from each other', () => {
+test('clicks of an edge with a wrong clock get the time of the log and keep the intervals between them', () => {
   for (const edgeNow of [DAY_MS, Date.UTC(2019, 5, 1), streamTime + 5 * year]) {
     const frame = frameOf([testClick(edgeNow - 3), testClick(edgeNow)], edgeNow);
     const moved = withLogTime(frame);
@@ -55,7 +55,7 @@ test('fields that an app sent stay unchanged, whatever their names', () => {
   expect(movedBatch).toBe(batch.replace('"received_at":1000', `"received_at":${streamTime}`));
 });
 
-test('an install time that an app dates long ago stays unchanged', () => {
+test('an install time far in the past, sent by an app, stays unchanged', () => {
   const ahead = streamTime + 5 * year;
   const said = streamTime - year;
   const line = (at: number) => `{"v":1,"time":${ahead},"installed_at":${at},"properties":{"installed_at":1}}`;

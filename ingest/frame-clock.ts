@@ -1,23 +1,30 @@
 /**
- * Frames of an edge whose clock is wrong: before 2020, where a machine without a battery starts, or further ahead of the log than
- * machines normally differ. Such records are kept, with the log's time instead of the edge's: all times move by the same amount.
+ * Corrects frames of an edge whose clock is wrong: before 2020, where a machine without a battery starts, or further
+ * ahead of the log than machines normally differ. Such records are kept, with the log's time instead of the edge's; all
+ * times move by the same amount.
  */
 import { EVENT_AHEAD_MAX_MS, isRecordTime } from '#common/event-time.ts';
 import { encodeHeader, frameHeaderBytes, payloadOf } from '#common/log/frame.ts';
 import type { LogFrame } from './formed-batch.ts';
 
-/** What apps sent stands behind one of these. No text before them can imitate such a member, since quotes are escaped. */
+/**
+ * Data sent by apps follows one of these members. No text before it can imitate such a member, because quotes are
+ * escaped.
+ */
 const sentPart = /,"(?:sent|batch|properties|detail)":/;
 const edgeTimes = /(,"(?:time|received_at)":)(-?[\d.e+]+)/g;
-/** Sent by the app; the edge's clock is only its default. */
+/** Sent by the app; the edge's clock is only the default. */
 const installedAt = /(,"installed_at":)(-?[\d.e+]+)/;
 
-/** Whether the edge's clock can have been right when it wrote this. */
+/** Whether the edge's clock may have been right when it wrote this. */
 export function isClockRight(writtenAt: number, streamTime: number): boolean {
   return isRecordTime(Math.floor(writtenAt)) && writtenAt <= streamTime + EVENT_AHEAD_MAX_MS;
 }
 
-/** The frame as an edge with the log's clock would have written it. The same frame and time always give the same bytes. */
+/**
+ * The frame as an edge with the log's clock would have written it. Deterministic: the same frame and time give the same
+ * bytes.
+ */
 export function withLogTime({ header, bytes, streamTime }: LogFrame): LogFrame {
   const { written_at } = header;
   const move = (time: string) =>

@@ -27,7 +27,7 @@ function frame(frame_no: number, records: number, payload = ''): LogFrame {
   return { header: read.header, bytes, streamTime: 1 };
 }
 
-/** When the next batch was taken, in ms from now, and the numbers of its frames. */
+/** When the next batch was taken, in ms from the call, and the numbers of its frames. */
 async function taken(queue: FrameQueue): Promise<[ms: number, frames: number[]]> {
   const from = performance.now();
   let found: [number, number[]] | undefined;
@@ -38,7 +38,7 @@ async function taken(queue: FrameQueue): Promise<[ms: number, frames: number[]]>
   return found ?? [Number.NaN, []];
 }
 
-test('few records wait half of the flush interval, many wait all of it, and a full batch does not wait', async () => {
+test('few records wait for half of the flush interval, many wait for all of it, and a full batch does not wait', async () => {
   const queue = new FrameQueue(limits, [], systemTime, () => undefined);
   queue.push(frame(1, 10));
   expect(await taken(queue)).toEqual([500, [1]]);
@@ -52,7 +52,7 @@ test('few records wait half of the flush interval, many wait all of it, and a fu
   expect([ms > 450, rest]).toEqual([true, [15]]);
 });
 
-test('a batch is also limited by the bytes of its rows, and a frame larger than that goes alone', async () => {
+test('a batch is also limited by the bytes of its rows, and a larger frame forms a batch of its own', async () => {
   const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], systemTime, () => undefined);
   for (const n of [1, 2, 3]) queue.push(frame(n, 1, 'x'.repeat(9_000)));
   expect(await taken(queue)).toEqual([0, [1, 2]]);
@@ -62,7 +62,7 @@ test('a batch is also limited by the bytes of its rows, and a frame larger than 
   expect(queue.waitingBytes).toBe(0);
 });
 
-test('each frame is taken once, and a committed one not at all', async () => {
+test('each frame is taken once, and a committed frame not at all', async () => {
   const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
   const queue = new FrameQueue(
     { ...limits, batchBytes: 20_000 },
@@ -76,14 +76,14 @@ test('each frame is taken once, and a committed one not at all', async () => {
   expect(queue.marksWith([{ header }])).toEqual([{ ...lane, mark: 2, ahead: [[5, 7]] }]);
 });
 
-test("a gap below a journal's oldest frame is closed, unless one of its frames is under way or the lane's mark is unread", () => {
+test('a gap below a journal’s oldest frame is closed, unless one of its frames is in progress or the lane’s mark is unread', () => {
   const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
   const marks = [{ ...lane, mark: 2, ahead: [[5, 6] as const, [9, 9] as const] }];
   const queue = new FrameQueue(limits, marks, systemTime, () => undefined);
   const closed = { holes: [[3, 4]], marks: { ...lane, mark: 6, ahead: [[9, 9]] } };
   expect(queue.gapsBelow([{ ...lane, floor: 6 }])).toEqual([closed]);
   expect(queue.gapsBelow([{ ...lane, floor: 3 }])).toEqual([]);
-  // Nothing behind what was seen is closed, whatever is claimed.
+  // No frame above those seen is closed, whatever floor is claimed.
   const all = {
     holes: [
       [3, 4],
@@ -103,7 +103,7 @@ test("a gap below a journal's oldest frame is closed, unless one of its frames i
   expect(unknown.withoutCommitted([frame(6, 1), frame(7, 1)]).map(({ header }) => header.frame_no)).toEqual([7]);
 });
 
-test('the bytes of a taken batch are free for the next one', async () => {
+test('taking a batch frees its bytes for the next one', async () => {
   const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], systemTime, () => undefined);
   queue.push(frame(1, 1, 'x'.repeat(90_000)));
   expect(await taken(queue)).toEqual([0, [1]]);

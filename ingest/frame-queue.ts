@@ -1,4 +1,4 @@
-/** Frames that were read and are not committed yet: each is taken once, and the bytes that wait are bounded. */
+/** Frames that were read and are not committed yet. Each is taken once, and the waiting bytes are bounded. */
 import { frameHeaderBytes } from '#common/log/frame.ts';
 import { type FrameRange, FrameSet, type LaneFloor, type LaneMarks, laneKey, laneKeyOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -9,28 +9,34 @@ import type { LogFrame } from './formed-batch.ts';
 export interface QueueLimits {
   readonly batchRows: number;
   readonly batchBytes: number;
-  /** Longest wait for a batch to fill. An insert costs ClickHouse as much as 5,000 rows, so only a calm log waits half of it. */
+  /**
+   * Longest wait for a batch to fill. An insert costs ClickHouse as much as 5,000 rows, so only a lightly loaded log
+   * waits half of it.
+   */
   readonly flushIntervalMs: number;
 }
 
-/** Bytes of frames that wait for their batch; at the maximum, reading the log pauses. */
+/** Maximum bytes of frames that wait for their batch; at the maximum, reading the log pauses. */
 const waitingBytesMax = 33_554_432;
-/** Bytes of a row per byte of its record, at most; rows of clicks are smaller, as they have no field names. */
+/** Maximum row bytes per byte of the record; rows of clicks are smaller, because they have no field names. */
 const rowBytesPerByte: Readonly<Record<RecordKind, number>> = { click: 0.9, install: 1.6, event: 1.6, match: 1.1 };
-/** With fewer rows at half of the flush interval, the load is too low to wait longer. */
+/** With fewer rows after half of the flush interval, the load is too low for a longer wait to help. */
 const calmRows = 1_000;
 
 export interface Gap {
   readonly holes: readonly FrameRange[];
-  /** The marks with the gap closed. */
+  /** The marks after the gap is closed. */
   readonly marks: LaneMarks;
 }
 
 interface LaneState {
   committed: FrameSet;
-  /** Waiting, or in a batch that is being stored. */
+  /** Frames that wait, or are in a batch that is being stored. */
   readonly taken: Set<number>;
-  /** Whether `committed` has everything that Postgres knows of the lane: a lane that was silent for long is looked up. */
+  /**
+   * Whether `committed` has everything that Postgres knows of the lane. Marks of lanes that were silent for long are
+   * read only on demand.
+   */
   isLearned: boolean;
 }
 
@@ -43,16 +49,16 @@ export class FrameQueue {
   readonly #lanes = new Map<string, LaneState>();
   readonly #marks = new Map<string, LaneMarks>();
   readonly #waiting: LogFrame[] = [];
-  /** When each of them came. */
+  /** Time of arrival of each waiting frame. */
   readonly #cameAt: number[] = [];
   #waitingBytes = 0;
   #waitingRows = 0;
-  /** About how many bytes the waiting rows will have. */
+  /** Estimated bytes of the waiting rows. */
   #rowBytes = 0;
   #wake: (() => void) | undefined;
   #isStopped = false;
 
-  /** @param isReplay whether committed frames are taken too. */
+  /** @param isReplay whether to take committed frames too. */
   constructor(limits: QueueLimits, marks: readonly LaneMarks[], time: Time, onRoom: () => void, isReplay = false) {
     this.#isReplay = isReplay;
     this.#limits = limits;
@@ -65,7 +71,7 @@ export class FrameQueue {
     }
   }
 
-  /** Marks of every lane that is known. */
+  /** Marks of every known lane. */
   get marks(): readonly LaneMarks[] {
     return [...this.#marks.values()];
   }
@@ -78,7 +84,7 @@ export class FrameQueue {
     return this.#waitingBytes;
   }
 
-  /** Takes a frame unless it is known. @returns whether there is room for more. */
+  /** Adds a frame unless it is already known. @returns whether there is room for more. */
   push(frame: LogFrame): boolean {
     const key = laneKeyOf(frame.header);
     let lane = this.#lanes.get(key);
@@ -116,7 +122,9 @@ export class FrameQueue {
     return this.#waitingRows >= this.#limits.batchRows || this.#rowBytes >= this.#limits.batchBytes;
   }
 
-  /** The frames of the next batch: as many as fit, or those that arrived within a flush interval. Empty once stopped. */
+  /**
+   * The frames of the next batch: as many as fit, or those that arrived within a flush interval. Empty after `stop`.
+   */
   async take(): Promise<LogFrame[]> {
     while (!this.#isStopped && !this.#isFull) {
       const { flushIntervalMs } = this.#limits;
@@ -154,14 +162,14 @@ export class FrameQueue {
   }
 
   /**
-   * Frames that are in no journal any more, as their publisher says, and that are not committed: they were, before Postgres was
-   * restored. Only for a log that was read to its end. Changes nothing yet.
+   * Gaps of frames that are neither in a journal (according to its publisher) nor committed: they were committed before
+   * Postgres was restored. Call only after the log was read to its end. Changes no state.
    */
   gapsBelow(floors: readonly LaneFloor[]): Gap[] {
     return floors.flatMap(({ floor, ...lane }) => {
       const state = this.#lanes.get(laneKey(lane.producer_id, lane));
       if (state?.isLearned !== true) return [];
-      // Nothing above was ever seen, so a wrong floor may not close more.
+      // Nothing above was ever seen, so a wrong floor must not close more.
       const end = Math.min(floor, state.committed.top + 1);
       if (state.committed.mark + 1 >= end) return [];
       for (const frameNo of state.taken) if (frameNo < end) return [];
@@ -182,7 +190,7 @@ export class FrameQueue {
     return [...lanes.values()];
   }
 
-  /** @param lanes of one partition that were looked up. @param marks those that were found. */
+  /** @param lanes the lanes of one partition that were looked up. @param marks the marks that were found. */
   learn(partition: number, lanes: readonly LaneName[], marks: readonly LaneMarks[]): void {
     for (const { producer_id, kind } of lanes) {
       const key = laneKey(producer_id, { kind, partition });
@@ -193,7 +201,10 @@ export class FrameQueue {
     this.committed([], marks);
   }
 
-  /** The taken frames that must be stored: of a lane whose mark was looked up since, some may be committed. */
+  /**
+   * The taken frames that must be stored: if the mark of a lane was looked up since, some of its frames may be
+   * committed.
+   */
   withoutCommitted(frames: readonly LogFrame[]): readonly LogFrame[] {
     if (this.#isReplay) return frames;
     const known = frames.filter(({ header }) => this.#lanes.get(laneKeyOf(header))?.committed.has(header.frame_no));
@@ -203,7 +214,7 @@ export class FrameQueue {
     return frames.filter((frame) => !known.includes(frame));
   }
 
-  /** The marks as they will be with these frames committed. Changes nothing yet. */
+  /** The marks as they will be after these frames are committed. Changes no state. */
   marksWith(frames: readonly Pick<LogFrame, 'header'>[]): LaneMarks[] {
     const sets = new Map<string, { set: FrameSet; lane: Omit<LaneMarks, 'mark' | 'ahead'> }>();
     for (const { header } of frames) {
@@ -220,7 +231,7 @@ export class FrameQueue {
     return [...sets.values()].map(({ set, lane }) => ({ ...lane, mark: set.mark, ahead: set.ahead }));
   }
 
-  /** The marks were written. */
+  /** Call after the marks were written. */
   committed(frames: readonly Pick<LogFrame, 'header'>[], marks: readonly LaneMarks[]): void {
     for (const lane of marks) {
       const key = laneKey(lane.producer_id, lane);

@@ -6,14 +6,14 @@ import { type RecordKind, recordKinds } from '#common/log/record.ts';
 import { decodeSdkRecords } from './attribution/attribution.ts';
 import { decodeClick } from './record-decoder.ts';
 
-/** One file for each version that wrote to the log. Lines are added, and never changed or removed. */
+/** One file for each version that wrote to the log. Lines are only added, never changed or removed. */
 const folder = join(import.meta.dirname, '..', 'common', 'log', 'golden');
 
 interface GoldenRecord {
   readonly kind: RecordKind;
-  /** As it was written to the log. */
+  /** The line as it was written to the log. */
   readonly line: string;
-  /** What that version read from it; a later version may read more. */
+  /** The record that this version read from it; a later version may read more. */
   readonly record: object;
 }
 

@@ -7,7 +7,7 @@ import { HeldLease } from './held-lease.ts';
 const lease: Lease = { partition: 0, owner: 'ingest-0', epoch: 2, lastBatchNo: 0 };
 const seconds = 6;
 
-/** A lease whose clock a test moves, and a Postgres that renews while it is reachable. */
+/** A lease with a clock that the test controls, and a Postgres that renews while it is reachable. */
 async function held() {
   const clock = { ms: 0 };
   const postgres = { isReachable: true, renewals: 0, decidedNo: 0 };
@@ -35,7 +35,7 @@ async function held() {
   return { one, clock, postgres, lost };
 }
 
-test('a lease that is always renewed before its end stays held', async () => {
+test('a lease that is always renewed in time stays held', async () => {
   const { one, clock, lost } = await held();
   for (let n = 1; n <= 10; n++) {
     clock.ms = n * (seconds * 1_000 - 1);
@@ -45,7 +45,7 @@ test('a lease that is always renewed before its end stays held', async () => {
   expect(lost).toEqual([]);
 });
 
-test('a lease that was not renewed before its end is lost, even if Postgres would renew it', async () => {
+test('a lease that was not renewed in time is lost, even if Postgres would renew it', async () => {
   const { one, clock, postgres, lost } = await held();
   clock.ms = seconds * 1_000;
   await expect(one.ensureHeld()).rejects.toThrow(LeaseLost);
@@ -65,7 +65,7 @@ test('an owner that waits for Postgres past the end of its lease has lost it onc
   await expect(waiting).rejects.toThrow(LeaseLost);
 });
 
-test('a lease is lost at its next renewal when Postgres no longer knows a batch that was decided', async () => {
+test('a lease is lost at its next renewal if Postgres no longer knows a batch that was decided', async () => {
   const { one, clock, postgres, lost } = await held();
   postgres.decidedNo = 7;
   one.noteDecided(7);

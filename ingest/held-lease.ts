@@ -1,15 +1,16 @@
 /**
- * A lease as its owner sees it. It is certainly held from the moment a renewal was requested until its seconds are over, by a
- * clock that goes on while the process is stopped and the machine is suspended; so an owner that slept too long finds out
- * before it sends anything. A lease that was not renewed before its end is lost even if Postgres would renew it: another owner may
- * have held it in between, and Postgres may have been restored to the time before. It is also lost when Postgres has lost commits:
- * taken again, the partition is recovered, whether more records come or not.
+ * A lease from its owner's point of view. It is certainly held from the moment a renewal was requested until its
+ * seconds are over, by a clock that continues while the process is stopped and the machine is suspended. So an owner
+ * that was suspended too long notices before it sends anything. A lease that was not renewed in time is lost even if
+ * Postgres would renew it: another owner may have held it in between, and Postgres may have been restored to the time
+ * before. It is also lost if Postgres has lost commits: acquiring the partition again recovers it, whether more records
+ * arrive or not.
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
 import { type Checkpoints, type Lease, LeaseLost } from './checkpoints.ts';
 
-/** The share of the lease in which something new may begin: requests take their time. */
+/** The share of the lease in which a new step may begin, because requests take time. */
 const safeShare = 0.8;
 const renewsPerLease = 3;
 const pollMs = 50;
@@ -17,7 +18,7 @@ const pollMs = 50;
 export interface LeaseOptions {
   readonly checkpoints: Pick<Checkpoints, 'acquire' | 'renew' | 'release'>;
   readonly partition: number;
-  /** Unique among living processes; the same after a restart of this one. */
+  /** Unique among live processes; the same after a restart of this one. */
   readonly owner: string;
   readonly seconds: number;
   readonly time: Time;
@@ -28,7 +29,7 @@ export class HeldLease {
   readonly lease: Lease;
   readonly #options: LeaseOptions;
   #heldUntil: number;
-  /** Its end by this process's clock. */
+  /** End of the lease by this process's clock. */
   #endsAt: number;
   #decidedNo = 0;
   #isLost = false;
@@ -36,7 +37,7 @@ export class HeldLease {
   readonly #timer: Timer;
   #isRenewing = false;
 
-  /** @returns `undefined` when another owner holds the partition, or Postgres is unreachable. */
+  /** @returns `undefined` if another owner holds the partition, or Postgres is unreachable. */
   static async acquire(options: LeaseOptions): Promise<HeldLease | undefined> {
     const { checkpoints, partition, owner, seconds, time } = options;
     const requestedAt = time.elapsed();
@@ -49,7 +50,7 @@ export class HeldLease {
     }
   }
 
-  /** @param requestedAt by `time.elapsed`. */
+  /** @param requestedAt in terms of `time.elapsed`. */
   private constructor(options: LeaseOptions, lease: Lease, requestedAt: number) {
     const { seconds, time } = options;
     this.lease = lease;
@@ -59,7 +60,7 @@ export class HeldLease {
     this.#timer = time.every((seconds * 1000) / renewsPerLease, () => void this.#renew());
   }
 
-  /** Lost for good; one that is not certainly held may be held again until its end. */
+  /** Lost for good. A lease that is not certainly held may still be renewed until its end. */
   get isLost(): boolean {
     return this.#isLost;
   }
@@ -78,18 +79,21 @@ export class HeldLease {
     }
   }
 
-  /** Postgres has answered that this batch and all below are decided. If it loses that, the lease is lost at its next renewal. */
+  /**
+   * Postgres has confirmed that this batch and all below are decided. If Postgres loses that, the lease is lost at the
+   * next renewal.
+   */
   noteDecided(batchNo: number): void {
     this.#decidedNo = Math.max(this.#decidedNo, batchNo);
   }
 
-  /** Counts as lost from now on, so that waits for a server end. */
+  /** Marks the lease as lost, so that waits for a server end. */
   abandon(): void {
     this.#options.time.clear(this.#timer);
     this.#isLost = true;
   }
 
-  /** Gives the lease up, so that another owner need not wait. */
+  /** Releases the lease, so that another owner need not wait for its end. */
   async release(): Promise<void> {
     this.#options.time.clear(this.#timer);
     if (this.#isLost) return;

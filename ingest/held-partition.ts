@@ -1,9 +1,11 @@
 /**
- * A partition of the log as its owner holds it: the lease, the frames that wait, the stores, and the one way to wait for a store.
+ * A partition of the log as held by its owner: the lease, the waiting frames, the stores, and the retry loop for all
+ * steps that need a store.
  *
- * Must stay true:
+ * Invariants:
  * - Nothing is sent while the lease is not certainly held.
- * - While ClickHouse or Postgres is unreachable, the owner waits without a limit, keeps its batch in memory, and reads nothing else.
+ * - While ClickHouse or Postgres is unreachable, the owner waits without limit, keeps its batch in memory, and stops
+ *   reading.
  */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
@@ -20,7 +22,7 @@ import type { RefusedRowsSearch } from './refused-rows.ts';
 import { delayOf } from './retry-delay.ts';
 import type { SinkCounters } from './sink-counters.ts';
 
-/** What all partitions of a process share. */
+/** Parts that all partitions of a process share. */
 export interface SinkParts {
   readonly checkpoints: Checkpoints;
   readonly store: RawStore;
@@ -53,7 +55,10 @@ export class HeldPartition {
     return this.lease.lease.partition;
   }
 
-  /** Runs a step until the server that it needs is reachable. A step may run several times, so each must be repeatable. @throws LeaseLost */
+  /**
+   * Repeats a step until the server that it needs is reachable. A step may run several times, so it must be repeatable.
+   * @throws LeaseLost
+   */
   async patiently<T>(step: () => Promise<T>): Promise<T> {
     for (let tries = 0; ; tries++) {
       await this.lease.ensureHeld();

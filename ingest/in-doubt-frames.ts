@@ -1,6 +1,6 @@
 /**
- * Frames whose rows may be stored although no mark says so: those of partial batches, and of commits that Postgres has
- * lost. When they come again, they are formed without the rows that ClickHouse has.
+ * Tracks frames whose rows may be stored although no mark says so: those of partial batches, and of commits that
+ * Postgres has lost. When they are delivered again, they are formed without the rows that ClickHouse has.
  */
 import { tableOf } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -10,7 +10,7 @@ import type { LogFrame } from './formed-batch.ts';
 import { rowKey } from './formed-batch.ts';
 import type { FrameSpan, RawStore } from './raw-store.ts';
 
-/** Most ranges of a lane; with more, the frames between them are looked up too. */
+/** Maximum ranges of a lane; if there are more, the frames between them are looked up too. */
 const rangesMax = 4 * rangesAheadMax;
 
 /** How far the clock that numbers batches may have been behind that of the log or of an edge. */
@@ -19,7 +19,7 @@ export const NUMBER_MARGIN_MS = DAY_MS;
 export class InDoubtFrames {
   readonly #partition: number;
   readonly #lanes = new Map<string, FrameRange[]>();
-  /** The frames of each partial batch that have not come again yet. */
+  /** The frames of each partial batch that have not been delivered again yet. */
   readonly #partial = new Map<number, readonly FrameRun[]>();
   #isAll = false;
   /** Rows of frames in doubt are only in batches above this number. */
@@ -29,7 +29,7 @@ export class InDoubtFrames {
     this.#partition = partition;
   }
 
-  /** A batch of which some rows are stored. */
+  /** Adds a batch that is partly stored. */
   addBatch(entry: BatchEntry): void {
     const lanes = new Map<string, FrameRun[]>();
     for (const run of entry.frames) lanes.set(keyOf(run), [...(lanes.get(keyOf(run)) ?? []), run]);
@@ -39,15 +39,16 @@ export class InDoubtFrames {
   }
 
   /**
-   * Puts every frame in doubt: its rows in batches above a number are looked up, and those of a frame that was written before that in
-   * the batches since then: after a loss of the log it may have been published a second time, long after it was stored.
+   * Puts every frame in doubt. Its rows are looked up in batches above a number. For a frame written before that batch,
+   * they are looked up in all batches since it was written: after a loss of the log it may have been published again,
+   * long after it was stored.
    */
   addAll(above: number): void {
     this.#isAll = true;
     this.#above = Math.min(this.#above, above);
   }
 
-  /** Keys of the rows of these frames that are stored; `undefined` when none of them is in doubt. */
+  /** Keys of the stored rows of these frames; `undefined` if none of the frames is in doubt. */
   async storedOf(frames: readonly LogFrame[], store: RawStore): Promise<ReadonlySet<string> | undefined> {
     const spans: FrameSpan[] = [];
     for (const { header } of frames) {
@@ -66,14 +67,14 @@ export class InDoubtFrames {
   }
 
   #aboveAll(frames: readonly LogFrame[]): number {
-    // When the clock of its edge was wrong, a frame has the log's time instead, and nothing says when it was written.
+    // If its edge's clock was wrong, a frame has the log's time, and its real time of writing is unknown.
     const writtenSince = frames.map(({ header, streamTime }) =>
       header.written_at === streamTime ? 0 : Math.max(0, Math.floor(header.written_at) - NUMBER_MARGIN_MS),
     );
     return Math.min(this.#above, ...writtenSince);
   }
 
-  /** @returns the numbers of partial batches of which every frame is committed now. */
+  /** @returns the numbers of partial batches whose frames are now all committed. */
   committed(runs: readonly FrameRun[]): number[] {
     const done: number[] = [];
     for (const [batchNo, waiting] of this.#partial) {
@@ -122,7 +123,7 @@ function keyOf({ producer_id, kind }: Pick<FrameRun, 'producer_id' | 'kind'>): s
   return `${producer_id}:${kind}`;
 }
 
-/** The runs without the frames of another one. */
+/** The runs, minus the frames of another run. */
 function without(runs: readonly FrameRun[], gone: FrameRun): readonly FrameRun[] {
   if (!runs.some((run) => keyOf(run) === keyOf(gone) && run.from <= gone.to && run.to >= gone.from)) return runs;
   return runs.flatMap((run) => {

@@ -1,4 +1,4 @@
-/** All parts of ingest wired together: main.ts runs it, and tests run it with failpoints. */
+/** Wires all parts of ingest together: main.ts runs it, and tests run it with failpoints. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -57,10 +57,10 @@ const postgresRetryMs = 1_000;
 export interface IngestOptions {
   readonly config: ProcessConfig<'ingest'>;
   readonly failpoints: Failpoints;
-  /** Absent: there are no traces. */
+  /** If absent, no traces are written. */
   readonly tracing?: Tracing | undefined;
   readonly log: (fields: object, line: string) => void;
-  /** Ends the process: another one has its name. */
+  /** Ends the process, because another process has its name. */
   readonly end: (reason: string) => void;
 }
 
@@ -68,12 +68,12 @@ export class Ingest {
   readonly counters = newSinkCounters();
   readonly enrichment: Enrichment;
   readonly partitions: OwnedPartitions;
-  /** Of the feed of recent clicks to Redis. */
+  /** Counters of the feed of recent clicks to Redis. */
   readonly feedCounters = newFeedCounters();
   readonly nats: Nats;
   readonly postgres: Postgres;
   readonly clickhouse: ClickHouse;
-  /** Null without REDIS_URL: clicks and installs are then found in ClickHouse alone. */
+  /** Null without REDIS_URL: clicks and installs are then found only in ClickHouse. */
   readonly redis: Redis | null;
   readonly logRoom: LogRoom;
   readonly chores: Chores;
@@ -202,7 +202,7 @@ export class Ingest {
     return new RecentClicksFeed({ nats, redis, clicks, apps, partition, time: systemTime, log, counters, agents });
   }
 
-  /** Connects to the log, and creates or corrects it. */
+  /** Connects to the log, and creates or corrects its stream. */
   static async create(options: IngestOptions): Promise<Ingest> {
     const { config, log } = options;
     const nats = await Nats.connect({
@@ -271,7 +271,7 @@ export class Ingest {
   }
 }
 
-/** Makes sure that the log exists with these settings and belongs to this installation. @throws as `keepLogStream` does */
+/** Ensures that the log exists with these settings and belongs to this installation. @throws as `keepLogStream` does */
 async function keepLog(nats: Nats, { config, log }: IngestOptions, installationId: string): Promise<void> {
   const stream = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
   await keepLogStream(nats, stream, (line) => log({}, line), { isOwner: true, installationId });
@@ -289,7 +289,7 @@ function nameTaken(name: string): string {
   return `another ingest runs as ${name}: give each machine a MACHINE_NAME of its own, and each ingest of a machine an INSTANCE`;
 }
 
-/** Waits for Postgres. */
+/** Retries until Postgres is available. */
 async function patiently<T>(ask: () => Promise<T>, warn: (line: string) => void): Promise<T> {
   for (;;) {
     try {

@@ -1,6 +1,7 @@
 /**
- * Attributes events of a partition that arrived before their install, for as long as the partition is owned: every two seconds it looks
- * for new installs, waits until every batch that was being formed is stored, and stores what it finds between two batches.
+ * Attributes events of a partition that arrived before their install, as long as the partition is owned. Every two
+ * seconds it looks for new installs, waits until every batch that was being formed is stored, and stores the attributed
+ * events between two batches.
  */
 import { sleep, type Timer } from '#common/time.ts';
 import type { FoundInstalls, LateEvents } from './attribution/late-events.ts';
@@ -10,13 +11,13 @@ import type { StoringLoop } from './storing-loop.ts';
 
 export interface LateLearnerOptions {
   readonly late: Pick<LateEvents, 'find' | 'look' | 'partsOf' | 'passed'>;
-  /** Once its queue is stopped, nothing more is learned. */
+  /** After its queue is stopped, no more events are attributed. */
   readonly sink: Sink;
   readonly loop: Pick<StoringLoop, 'newestBatch' | 'inTurn' | 'fail'>;
 }
 
 const pollMs = 2_000;
-/** Of one poll, each of as many installs as `find` gives. */
+/** Maximum looks per poll; each handles the installs that one `find` returns. */
 const looksMax = 10;
 
 export class LateLearner {
@@ -50,7 +51,7 @@ export class LateLearner {
     }
   }
 
-  /** Looks at the next installs. @returns whether there were any. @throws LeaseLost */
+  /** Handles the next installs. @returns whether there were any. @throws LeaseLost */
   async look(): Promise<boolean> {
     const { sink, late, loop } = this.#options;
     const { held } = sink;
@@ -58,7 +59,7 @@ export class LateLearner {
     if (found === null) return false;
     await loop.newestBatch;
     let isMore = true;
-    // Batches are stored in between: the log does not wait for late attributions.
+    // Other batches are stored in between: the log does not wait for late attributions.
     while (isMore) {
       await loop.inTurn(async () => {
         isMore = !held.queue.isStopped && (await this.#store(found));
@@ -68,8 +69,10 @@ export class LateLearner {
   }
 
   /**
-   * When a batch is in doubt it is reconciled, and then events are looked up again: those that are stored are not found any more.
-   * @returns whether more events may wait for these installs. @throws LeaseLost
+   * If its batch is in doubt, the batch is reconciled and the events are looked up again: stored events are not found
+   * again.
+   * @returns whether more events may wait for these installs.
+   * @throws LeaseLost
    */
   async #store(found: FoundInstalls): Promise<boolean> {
     const { sink, late } = this.#options;

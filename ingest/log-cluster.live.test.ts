@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => way.stop());
 
-test('with a log on three servers, nothing is lost or counted twice when its leader dies, and then a follower', {
+test('with a log on three servers, nothing is lost or counted twice after its leader dies, and then a follower', {
   timeout: 120_000,
 }, async () => {
   const ingest = await way.ingestHere();

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => way.stop());
 
-test('three times as many records as the log holds pass through it, and each is counted once', {
+test('three times as many records as the log can hold pass through it, and each is counted once', {
   timeout: 120_000,
 }, async () => {
   const ingest = await way.ingestHere();
@@ -23,7 +23,7 @@ test('three times as many records as the log holds pass through it, and each is 
     const bytesMin = 3 * logBytesMax;
     while (way.journal.counters.bytes < bytesMin) {
       await way.keep(5_000, 500);
-      // A log that can't hold on is a fault of its own; here it has the time that it needs.
+      // A log that stays full is a separate failure; this test gives the log the time that it needs.
       await expect
         .poll(() => way.publisher.counters.acknowledged, { timeout: 60_000 })
         .toBeGreaterThan(way.journal.counters.frames - 50);

@@ -1,11 +1,11 @@
-/** The partitions that the log has messages of, whatever LOG_PARTITIONS is today. */
+/** The partitions that have messages in the log, whatever the current LOG_PARTITIONS. */
 import { isObject } from '#common/json-object.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 
-/** The largest LOG_PARTITIONS. */
+/** Maximum value of LOG_PARTITIONS. */
 const partitionsMax = 64;
 
-/** Null when the log does not answer. */
+/** Null if the log does not answer. */
 export async function partitionsInLog(nats: NatsClient): Promise<readonly number[] | null> {
   const question = Buffer.from(JSON.stringify({ subjects_filter: '>' }));
   const message = await nats.request(nats.names.api('STREAM.INFO'), question);

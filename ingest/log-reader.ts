@@ -1,5 +1,6 @@
 /**
- * Reads one partition of the log from a point in time on, through a consumer that is replaced at the first doubt.
+ * Reads one partition of the log from a point in time, through a consumer that is replaced whenever its state is in
+ * doubt.
  *
  *   stopped ──start(time)──▶ creating ──created──▶ pulling ──┐ buffer full: no pull until there is room
  *                              ▲ ▲                    │      │
@@ -7,9 +8,10 @@
  *                              └──── reconnect, silence, a delivery missing, consumer gone: start again at the
  *                                    committed time
  *
- * Must stay true: nothing here decides what was committed. Whatever is delivered twice is dropped by the marks, so starting
- * again too early is harmless, and stream sequences and acknowledgement state, which go back when a server loses its tail, are
- * never used. That is why it is written by hand: the ordered consumer of the NATS client resumes from sequences and keeps time itself.
+ * Invariant: the reader never decides what was committed. The marks drop everything that is delivered twice, so
+ * restarting too early is harmless. Stream sequences and acknowledgement state, which go back if a server loses its
+ * tail, are never used. This is why the reader is written by hand: the ordered consumer of the NATS client resumes from
+ * sequences and has its own timers.
  */
 import { randomUUID } from 'node:crypto';
 import { isObject } from '#common/json-object.ts';
@@ -25,20 +27,23 @@ export interface LogReaderOptions {
   readonly nats: NatsClient;
   readonly time: Time;
   readonly partition: number;
-  /** Frames of one kind only; all of them if absent. */
+  /** Only frames of this kind; all frames if absent. */
   readonly kind?: RecordKind;
-  /** Stream time (epoch ms) to begin at; read at each start. 0: the beginning. */
+  /** Stream time (epoch ms) at which to begin; read at each start. 0: the beginning. */
   readonly position: () => number;
-  /** Takes a frame. Returns whether more may come now; otherwise `resume` says when. */
+  /** Receives a frame. Returns whether more frames may follow now; if not, reading continues at `resume`. */
   readonly onFrame: (frame: LogFrame) => boolean;
-  /** How many of the frames were taken, and how many of those are committed; for `committedSequence`. */
+  /** How many frames were taken, and how many of those are committed; for `committedSequence`. */
   readonly frames?: { readonly taken: () => number; readonly committed: () => number };
-  /** Everything that the log holds was delivered. */
+  /** Called when everything in the log was delivered. */
   readonly onCaughtUp: () => void;
   readonly log: (line: string) => void;
 }
 
-/** Reading begins this long before the committed time, because messages may be stored in another order than they are stamped. */
+/**
+ * Reading begins this long before the committed time, because messages may be stored in another order than their
+ * timestamps.
+ */
 const marginMs = 120_000;
 const pullMessages = 256;
 const pullBytes = 8_388_608;
@@ -50,7 +55,7 @@ const restartDelayMs = 250;
 const nanosPerMs = 1_000_000;
 const inactiveThresholdMs = 30_000;
 
-/** Tokens of a delivery's reply subject, with and without a domain. docs.nats.io, "JetStream wire API", MSG.NEXT. */
+/** Number of tokens in a delivery's reply subject without a domain. docs.nats.io, "JetStream wire API", MSG.NEXT. */
 const tokensOfDelivery = 9;
 
 interface Delivery {
@@ -72,7 +77,7 @@ function deliveryOf(reply: string): Delivery | undefined {
   };
 }
 
-/** The position of a new consumer: everything before it is older than the committed time. */
+/** The initial position of a new consumer: everything before it is older than the committed time. */
 function sequenceBefore(answer: string): number {
   const parsed: unknown = JSON.parse(answer);
   const delivered = isObject(parsed) ? parsed.delivered : undefined;
@@ -102,7 +107,7 @@ export class LogReader {
     this.#options = options;
   }
 
-  /** Every message of the partition up to this sequence of the stream is committed; `undefined` while that is not known. */
+  /** Every message of the partition up to this stream sequence is committed; `undefined` while unknown. */
   get committedSequence(): number | undefined {
     const { frames } = this.#options;
     return frames === undefined || this.#consumer === '' ? undefined : this.#committed.at(frames.committed());
@@ -124,13 +129,13 @@ export class LogReader {
     this.#forget();
   }
 
-  /** There is room for frames again. */
+  /** Call when there is room for frames again. */
   resume(): void {
     this.#mayPull = true;
     if (this.#isStarted && this.#consumer !== '' && !this.#isPulling) this.#pull();
   }
 
-  /** Starts over from the committed time. */
+  /** Restarts from the committed time. */
   #again(reason: string): void {
     if (!this.#isStarted) return;
     this.counters.restarts++;
@@ -229,7 +234,10 @@ export class LogReader {
     if (frames !== undefined) this.#committed.reached(sequence, frames.taken());
   }
 
-  /** 100 is a heartbeat; 404 and 408 end a pull that found no more; 409 one that was too large, or a consumer that is gone. */
+  /**
+   * 100 is a heartbeat; 404 and 408 end a pull that found no more; 409 ends one that was too large, or whose consumer
+   * is gone.
+   */
   #onStatus(status: number): void {
     if (status === 100) {
       this.#options.onCaughtUp();
@@ -253,7 +261,9 @@ export class LogReader {
     this.#again(`JetStream was silent for ${silenceMs} ms`);
   }
 
-  /** Messages that are no frame of ours, or damaged in the log, are counted; the journal still has the intact frame. */
+  /**
+   * Messages that are not our frames, or were damaged in the log, are counted; the journal still has the intact frame.
+   */
   #framesIn(message: NatsMessage, delivery: Delivery): LogFrame[] {
     const { bytes } = message;
     const frames: LogFrame[] = [];

@@ -52,7 +52,7 @@ afterEach(async () => {
   await server.stop();
 });
 
-/** Fills the log with messages of two partitions in turn. @returns how many it took. */
+/** Fills the log with messages of two partitions in turn. @returns how many messages fit. */
 async function fillLog(): Promise<number> {
   for (let taken = 0; ; taken++) {
     const subject = nats.names.subjectOf({ kind: 'click', partition: taken % 2 });
@@ -72,7 +72,7 @@ async function sequencesOf(partition: number): Promise<number[]> {
   return found;
 }
 
-test('a lost log that a publisher created again is stamped again while ingest runs', async () => {
+test('a lost log that a publisher recreated is stamped again while ingest runs', async () => {
   await expect.poll(async () => (await logFill(nats))?.installationId, patience).toBe('one');
   await nats.request(nats.names.api('STREAM.DELETE'));
   await keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined);
@@ -117,7 +117,7 @@ test('stored records are not purged while a replay is requested or Postgres does
   expect(await sequencesOf(1)).not.toHaveLength(Math.floor(taken / 2));
 });
 
-test("the oldest stored records are purged first, even behind those of a partition that can't be purged", async () => {
+test('the oldest stored records are purged first, even behind those of a partition that can’t be purged', async () => {
   const taken = await fillLog();
   partitions = [{ partition: 1, committedSequence: taken }];
   await expect.poll(async () => (await logFill(nats))?.bytes, patience).toBeLessThan(bytesMax * 0.75);
@@ -127,12 +127,12 @@ test("the oldest stored records are purged first, even behind those of a partiti
   expect(left.length).toBeGreaterThan(taken / 8);
 });
 
-test('a log that was full while ingest was behind keeps what fits once ingest has caught up', async () => {
+test('a log that was full while ingest lagged keeps what fits once ingest has caught up', async () => {
   const taken = await fillLog();
   partitions = [
     { partition: 0, committedSequence: 1 },
     { partition: 1, committedSequence: 2 },
-    // Has no messages, so that its purges free nothing.
+    // This partition has no messages, so purging it frees nothing.
     { partition: 2, committedSequence: taken },
   ];
   await expect.poll(() => room.counters.purges, patience).toBeGreaterThanOrEqual(4);
@@ -169,7 +169,7 @@ test('sequences of a deleted stream purge nothing of its replacement', async () 
   partitions = [0, 1].map((partition) => ({ partition, committedSequence: taken }));
   for (let polls = 0; polls < 5; polls++) await pollOnce();
   expect(room.counters.purges).toBe(0);
-  // By now the readers stand in the new stream, and what they say is of it.
+  // By now the readers read the new stream, and their sequences belong to it.
   elapsed += 10_000;
   await pollOnce();
   await expect.poll(() => room.counters.purges, patience).toBeGreaterThan(0);

@@ -1,13 +1,13 @@
 /**
- * Keeps the log usable. A lost log is created again by the first process that needs it; until ingest stamps it as this
- * installation's, publishers ignore all marks.
+ * Keeps the log usable. A lost log is recreated by the first process that needs it; until ingest stamps it with this
+ * installation's id, publishers ignore all marks.
  *
- * Also keeps room in it. Committed messages are needed only for replay, so they stay as long as they fit: above a share of the
- * log's size the oldest are purged, in small steps, because a purge delays publishing.
+ * Also keeps free space in the log. Committed messages are needed only for replay, so they stay as long as they fit.
+ * Above a share of the log's size, the oldest are purged, in small steps, because a purge delays publishing.
  *
- * Must stay true: nothing above a partition's committed sequence is purged, and nothing of a partition that is to be replayed.
- * Sequences go back when the stream is created again or loses its tail, so a sequence is used only if the stream is still the one
- * that it was read from and has reached it.
+ * Invariant: nothing above a partition's committed sequence is purged, and nothing of a partition that is to be
+ * replayed. Sequences go back if the stream is recreated or loses its tail, so a sequence is used only if the stream is
+ * still the one from which it was read and has reached it.
  */
 import { frameBytesMax } from '#common/log/frame.ts';
 import { type LogFill, logFill, purgeLog } from '#common/log/log-stream.ts';
@@ -28,18 +28,18 @@ export interface LogRoomOptions {
   readonly time: Time;
   readonly partitions: () => readonly ReadPartition[];
   readonly checkpoints: Pick<Checkpoints, 'revision'>;
-  /** Stamps the log as this installation's. */
+  /** Stamps the log with this installation's id. */
   readonly stampLog: () => Promise<unknown>;
   readonly log: (line: string) => void;
 }
 
-/** A 64 MiB log at 4 MB/s goes from here to full in four seconds. */
+/** At 4 MB/s, a 64 MiB log fills from `purgeAbove` to its maximum in four seconds. */
 const pollMs = 250;
 const purgeAbove = 0.75;
 const purgeTo = 0.7;
 const stepBytesMax = 67_108_864;
 const strideMax = 1_024;
-/** A reader notices within this time that its stream was created again. */
+/** A reader notices within this time that its stream was recreated. */
 const distrustMs = 10_000;
 
 export class LogRoom {
@@ -52,8 +52,9 @@ export class LogRoom {
   /** The sequence up to which each partition was purged. */
   readonly #purged = new Map<number, number>();
   /**
-   * By partition: doubled while purges free too little, because sequences are not spread evenly over the remaining messages.
-   * Not for a partition that waits for commits: once they arrive, it would lose all of them at once.
+   * By partition: the factor by which its steps are enlarged. It doubles while purges free too little, because
+   * sequences are not spread evenly over the remaining messages. Not for a partition that waits for commits: once they
+   * arrive, it would lose all of them at once.
    */
   readonly #strides = new Map<number, number>();
   #isFull = false;
@@ -62,12 +63,12 @@ export class LogRoom {
     this.#options = options;
   }
 
-  /** As last seen; `undefined` before. */
+  /** Fill level at the last poll; `undefined` before the first. */
   get fill(): LogFill | undefined {
     return this.#fill;
   }
 
-  /** Why the log accepts no more records; empty while it does. */
+  /** Why the log does not accept more records; empty if it does. */
   get refusal(): string {
     const { bytes, bytesMax } = this.#fill ?? { bytes: 0, bytesMax: 0 };
     return this.#isFull ? `the log is full: ${bytes} of ${bytesMax} bytes` : '';
@@ -138,7 +139,7 @@ export class LogRoom {
     }
   }
 
-  /** Also true while Postgres does not answer: what is purged can't be replayed any more. */
+  /** Also true while Postgres does not answer, because purged messages cannot be replayed. */
   async #isReplayWanted(partition: number): Promise<boolean> {
     try {
       const revision = await this.#options.checkpoints.revision(partition);
@@ -149,7 +150,7 @@ export class LogRoom {
     }
   }
 
-  /** Logs once when the log begins to refuse records, and once when it accepts them again. */
+  /** Logs once when the log starts to refuse records, and once when it accepts them again. */
   #tellWhenFull({ bytes, bytesMax }: LogFill): void {
     const isFull = bytes + frameBytesMax > bytesMax;
     if (isFull === this.#isFull) return;

@@ -1,4 +1,4 @@
-/** Ingest: stores the log in ClickHouse. */
+/** Entry point of ingest, the process that stores the log in ClickHouse. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
@@ -14,7 +14,7 @@ const config = processConfig('ingest', [['INGEST_DATABASE_URL', 'DATABASE_URL'],
 const log = createLog('ingest', config);
 const metrics = createMetrics('ingest');
 const tracing = await Tracing.open('ingest', config, log, metrics);
-// A restarted ingest takes its partitions back at once, so no other may run under its name.
+// A restarted ingest reacquires its partitions at once, so no other process may run under its name.
 const slot = join(config.DATA_DIR, 'ingest', config.INSTANCE || `pid-${process.pid}`);
 mkdirSync(slot, { recursive: true });
 const lock = await SlotLock.take(slot);
@@ -23,7 +23,7 @@ if (lock === undefined) {
   process.exit(1);
 }
 
-/** Set once the log is reachable; its metrics are shown from then on. */
+/** Set once the log is reachable; its metrics are reported from then on. */
 let ingest: Ingest | undefined;
 
 new Counter({

@@ -1,18 +1,21 @@
-/** What the owner of a partition and the publishers tell each other: the owner its marks, publishers the floors of their journals. */
+/**
+ * Messages between the owner of a partition and the publishers: the owner announces its marks, publishers the floors of
+ * their journals.
+ */
 import { encodeAnnouncements, type LaneFloor, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import type { Time } from '#common/time.ts';
 
 export interface MarkExchangeOptions {
   readonly partition: number;
-  /** Stands in every announcement. */
+  /** Included in every announcement. */
   readonly installationId: string;
   readonly nats: NatsClient;
   readonly time: Time;
 }
 
 const idleAnnounceMs = 1_000;
-/** Publishers repeat their floors every few seconds. */
+/** Enough, because publishers repeat their floors every few seconds. */
 const floorsMax = 100_000;
 
 export class MarkExchange {
@@ -34,7 +37,7 @@ export class MarkExchange {
     }
   }
 
-  /** Announces that everything up to now is stored, at most once a second. */
+  /** Announces, at most once a second, that everything up to now is stored. */
   announceIdle(): void {
     const now = this.#options.time.now();
     if (now - this.#announcedAt >= idleAnnounceMs) this.announce([], now);

@@ -66,7 +66,7 @@ testCostlyCases<FailpointName>(
   90_000,
 );
 
-test('a match is stored with all its columns, its address cut, and its detail unchanged', async () => {
+test('a match is stored with all its columns, its address truncated, and its detail unchanged', async () => {
   const app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const match = plainMatch(

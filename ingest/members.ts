@@ -1,29 +1,29 @@
-/** Which ingests live, which partitions there are, and who owns them: the basis on which partitions are shared. */
+/** The live ingest processes, the partitions, and their owners: the input for distributing partitions. */
 
 export interface Member {
   readonly owner: string;
-  /** The LOG_PARTITIONS that it runs with. */
+  /** The LOG_PARTITIONS with which it runs. */
   readonly partitions: number;
 }
 
 export interface OwnedPartition {
   readonly partition: number;
-  /** Null when its lease is free or has expired. */
+  /** Null if its lease is free or has expired. */
   readonly owner: string | null;
 }
 
 export interface IngestMembership {
-  /** Living ingests, in the order in which they joined. */
+  /** Live ingest processes, in the order in which they joined. */
   readonly members: readonly Member[];
-  /** Every partition with anything in Postgres. */
+  /** Every partition that Postgres has any record of. */
   readonly owned: readonly OwnedPartition[];
-  /** Whether a record in another partition than its id's was seen recently. */
+  /** Whether a record in a partition other than that of its id was seen recently. */
   readonly areStraysRecent: boolean;
 }
 
 /** Each operation may fail with PostgresUnavailable and may be repeated. */
 export interface Members {
-  /** A heartbeat that is valid for so many seconds. @returns the present state. */
+  /** Sends a heartbeat that is valid for this many seconds. @returns the current state. */
   announce(me: Member, seconds: number): Promise<IngestMembership>;
   leave(owner: string): Promise<void>;
   reportStrays(): Promise<void>;

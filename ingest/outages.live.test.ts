@@ -13,7 +13,7 @@ afterEach(() => way.stopIngests());
 const patience = { timeout: 45_000, interval: 250 };
 const long = 90_000;
 
-/** Appends until ClickHouse has stored this many more rows, so that the next insert is probably under way. */
+/** Appends until ClickHouse has stored this many more rows, so that the next insert is probably in progress. */
 async function keepUntilStored(more: number): Promise<void> {
   const wanted = (await way.figures()).rows + more;
   while ((await way.figures()).rows < wanted) await way.keep(20);
@@ -106,7 +106,7 @@ test('a suspended owner whose lease was taken over stores nothing twice when it 
 });
 
 test(
-  'a frame that is published twice, and a message that is no frame, change nothing',
+  'a frame that is published twice, and a message that is not a frame, change nothing',
   async () => {
     const ingest = way.ingest();
     const nats = await Nats.connect({ url: way.nats.url, name: 'test', installation: defaultInstallation });
@@ -129,7 +129,7 @@ test(
 );
 
 test(
-  'invalid records become dead letters with a reason, and their neighbours are stored',
+  'invalid records become dead letters with a reason, and the records beside them are stored',
   async () => {
     const ingest = way.ingest();
     const { dead_letters } = await way.figures();

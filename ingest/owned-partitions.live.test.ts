@@ -40,7 +40,7 @@ afterAll(async () => {
 const patience = { timeout: 45_000, interval: 100 };
 const long = 120_000;
 
-/** How many partitions each living ingest owns, most first. */
+/** How many partitions each live ingest owns, most first. */
 async function shares(): Promise<number[]> {
   const rows = await db.query<{ n: number }>(
     `SELECT count(*) FILTER (WHERE l.expires_at > now()) AS n FROM ingest.member m LEFT JOIN ingest.lease l ON l.owner = m.owner
@@ -59,7 +59,7 @@ function event(event_id: string): string {
   return eventJson(eventPrefix({ ...origin, defaults: {} }), decision, JSON.stringify({ name: 'open' }));
 }
 
-/** An edge writes with one number of partitions for as long as it runs: one journal for each. */
+/** An edge runs with a fixed number of partitions: one journal for each number. */
 const edges = new Map<number, Promise<Journal>>();
 const lanes = new Set<JournalLane>();
 
@@ -120,9 +120,9 @@ async function ingestHere(instance: string, more: Record<string, string>): Promi
 }
 
 test(
-  'ingests share the partitions, take over those of a dead one within ten seconds, and give some to a new one',
+  'ingest processes share the partitions, take over those of a dead process within ten seconds, and give some to a new one',
   async () => {
-    // As it is by default.
+    // The default.
     way.more = { LOG_PARTITIONS: '5', LEASE_SECONDS: '6' };
     const first = way.ingest('', 'a');
     await expect.poll(shares, patience).toEqual([5]);
@@ -145,7 +145,10 @@ test(
   long,
 );
 
-test('with several ingests, each click is written to Redis once', { tags: ['slow'], timeout: long }, async () => {
+test('with several ingest processes, each click is written to Redis once', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
   const more = { LOG_PARTITIONS: '5', REDIS_URL: redis.url };
   const [a, b] = [await ingestHere('a', more), await ingestHere('b', more)];
   await expect.poll(shares, patience).toEqual([3, 2]);
@@ -155,11 +158,11 @@ test('with several ingests, each click is written to Redis once', { tags: ['slow
   await expect.poll(carried, patience).toBeGreaterThanOrEqual(way.kept);
   await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
   expect(carried()).toBe(before + 200);
-  // Each carries those of its own partitions.
+  // Each process feeds the clicks of its own partitions.
   expect(Math.min(a.feedCounters.clicks, b.feedCounters.clicks)).toBeGreaterThanOrEqual(80);
 });
 
-test('an event that is sent again while the number of partitions goes from 1 to 4 to 2 is counted once, with two ingests', {
+test('an event that is resent while the number of partitions goes from 1 to 4 to 2 is counted once, with two ingest processes', {
   tags: ['slow'],
   timeout: long,
 }, async () => {
@@ -167,7 +170,7 @@ test('an event that is sent again while the number of partitions goes from 1 to 
   const send = async (layouts: readonly number[], count: number) => {
     const ids = Array.from({ length: count }, () => `e${sent++}`);
     for (let from = 0; from < ids.length; from += 25) {
-      // Edges change one after the other, so a client's repeats meet both numbers at the same time.
+      // Edges change one after another, so a client's repeats meet both numbers at the same time.
       await Promise.all(layouts.map((partitions) => keepEvents(ids.slice(from, from + 25), partitions)));
     }
   };
@@ -208,7 +211,7 @@ test('records in a partition beyond LOG_PARTITIONS are read', {
 });
 
 test(
-  'what an operator asked of a partition that nothing else is known of is done',
+  'an operator’s request for a partition of which nothing else is known is carried out',
   async () => {
     await db.execute('INSERT INTO ingest.revision (partition, replay_from) VALUES (9, 0)');
     const isDone = async () => (await db.query('SELECT FROM ingest.revision WHERE done_at IS NULL')).length === 0;

@@ -1,9 +1,11 @@
 /**
- * The partitions that this ingest owns. Twice a second it sends a heartbeat, reads which ingests live and who owns what, and
- * takes or releases partitions (partition-share.ts). What a released partition has in hand is stored first, then its lease is free.
+ * The partitions that this process owns. Twice a second it sends a heartbeat, reads which ingest processes are alive
+ * and who owns what, and acquires or releases partitions (partition-share.ts). Before a partition's lease is released,
+ * the batch in progress is stored.
  *
- * Must stay true: a record in another partition than its id belongs to is decided only while this process owns all partitions,
- * each with everything reconciled that an earlier owner left behind; and none is released before such a batch is decided.
+ * Invariant: a record in a partition other than that of its id is decided only while this process owns all partitions,
+ * each with everything reconciled that an earlier owner left behind; and no partition is released before such a batch
+ * is decided.
  */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
@@ -13,14 +15,14 @@ import type { PartitionOwner } from './partition-owner.ts';
 import { type Share, shareOf } from './partition-share.ts';
 
 export interface OwnedPartitionsOptions {
-  /** Unique among living processes; the same after a restart of this one. */
+  /** Unique among live processes; the same after a restart of this one. */
   readonly owner: string;
   /** LOG_PARTITIONS. */
   readonly partitions: number;
   readonly leaseSeconds: number;
   readonly members: Members;
   readonly makeOwner: (partition: number) => PartitionOwner;
-  /** Partitions that the log has messages of; null when it does not say. */
+  /** Partitions that have messages in the log; null if the log does not answer. */
   readonly partitionsInLog: () => Promise<readonly number[] | null>;
   /** Partitions that ever had an owner, according to ClickHouse. Throws ClickHouseFailure. */
   readonly partitionsInStore: () => Promise<readonly number[]>;
@@ -55,7 +57,7 @@ export class OwnedPartitions {
     return [...this.#owners.values()];
   }
 
-  /** Living ingests, and whether a single one owns everything for now. */
+  /** Live ingest processes, and whether a single one currently owns all partitions. */
   get figures(): { readonly members: number; readonly isOne: boolean } {
     return { members: this.#members, isOne: this.#share.mode === 'one' };
   }
@@ -84,16 +86,19 @@ export class OwnedPartitions {
     await this.#ifThere(() => this.#options.members.leave(this.#options.owner));
   }
 
-  /** Whether a settled partition may be read: at once while partitions are shared, else when all of them are settled here. */
+  /**
+   * Whether a settled partition may be read: at once while partitions are shared, otherwise when all of them are
+   * settled here.
+   */
   mayRun(): boolean {
     return this.#share.mode === 'shared' || this.#isWhole();
   }
 
   /**
-   * Returns once records in other partitions than their ids' may be decided. What an earlier owner left behind was decided by
-   * it, and does not wait.
+   * Returns once records in partitions other than those of their ids may be decided. Returns at once during recovery:
+   * batches of an earlier owner were already decided by it.
    * @throws PostgresUnavailable
-   * @throws LeaseLost when the partition goes to another ingest instead.
+   * @throws LeaseLost if the partition goes to another process instead.
    */
   async allowStrays(partition: number): Promise<void> {
     const owner = this.#owners.get(partition);
@@ -163,7 +168,7 @@ export class OwnedPartitions {
     this.#inLog = (await this.#options.partitionsInLog()) ?? [];
   }
 
-  /** Postgres may have been restored to a time at which it did not know them. */
+  /** Postgres may have been restored to a time at which it did not know these partitions. */
   async #lookIntoStore(): Promise<void> {
     try {
       this.#inStore = await this.#options.partitionsInStore();

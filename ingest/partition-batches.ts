@@ -1,4 +1,7 @@
-/** Forms the batches of one partition: of frames that are not committed yet, without rows that are stored already, under the next number. */
+/**
+ * Forms the batches of one partition: from frames that are not committed, without rows that are already stored, under
+ * the next number.
+ */
 import type { FormChanges } from './batch-builder.ts';
 import type { BatchNumbers } from './batch-numbers.ts';
 import type { FormedBatch, LogFrame } from './formed-batch.ts';
@@ -13,13 +16,13 @@ export class PartitionBatches {
     this.#numbers = numbers;
   }
 
-  /** Learns what others have stored of this partition. @param untilMs as `FirstSeen.load` takes it. @throws LeaseLost */
+  /** Loads what other owners stored for this partition. @param untilMs see `FirstSeen.load`. @throws LeaseLost */
   async begin(untilMs: number): Promise<void> {
     const { partition, parts } = this.#held;
     await this.#held.patiently(() => parts.former.begin(partition, untilMs));
   }
 
-  /** Leaves out frames that turn out to be committed; perhaps none is left. @throws LeaseLost */
+  /** Omits frames that turn out to be committed; none may be left. @throws LeaseLost */
   async form(frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
     const { parts, queue, inDoubt, counters } = this.#held;
     parts.failpoints.pass('taken');
@@ -35,7 +38,7 @@ export class PartitionBatches {
     return batch;
   }
 
-  /** Finds the rows that ClickHouse refuses, beside those that are known. @throws LeaseLost */
+  /** Finds the rows that ClickHouse refuses, other than the known ones. @throws LeaseLost */
   async findRefusedRows(frames: readonly LogFrame[], refused: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const { former, refusedRows, log } = this.#held.parts;
     const found = await this.#held.patiently(async () => {
@@ -46,7 +49,10 @@ export class PartitionBatches {
     return found;
   }
 
-  /** Lanes that are new to this owner may have been silent for so long that their marks were not read. @throws LeaseLost */
+  /**
+   * Lanes that are new to this owner may have been silent for so long that their marks were not read.
+   * @throws LeaseLost
+   */
   async #recallMarks(frames: readonly LogFrame[]): Promise<void> {
     const { queue, parts, lease, partition, counters } = this.#held;
     const lanes = queue.lanesToLearn(frames);

@@ -8,7 +8,7 @@ import { newSinkCounters } from './sink-counters.ts';
 
 const lease: Lease = { partition: 0, owner: 'ingest-0', epoch: 2, lastBatchNo: 0 };
 
-test('what waits for other partitions ends once the lease is lost, although the partition itself still waits for a store', async () => {
+test('a wait for other partitions ends once the lease is lost, although the partition itself still waits for a store', async () => {
   const postgres = { isOther: false, isAsked: false };
   const checkpoints: Partial<Checkpoints> = {
     acquire: async () => lease,

@@ -1,10 +1,11 @@
 /**
- * One partition of the log: waits for its lease, reconciles what the last owner left behind, then carries frames to the sink.
+ * One partition of the log: waits for its lease, reconciles what the last owner left behind, then passes frames to the
+ * sink.
  *
- *   waiting ──lease──▶ recovering ──every BEFORE reconciled──▶ settled ──it may run──▶ running
- *      └──── not to be had ──▶ stopped ◀── lease lost, or stopped ──────────┴──────────────┘
+ *   waiting ──lease──▶ recovering ──every BEFORE reconciled──▶ settled ──mayRun()──▶ running
+ *      └──── not available ──▶ stopped ◀── lease lost, or stopped ──────────┴──────────────┘
  *
- * Must stay true: a new owner reads marks only after it has the lease.
+ * Invariant: a new owner reads marks only after it has the lease.
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { LaneFloor } from '#common/log/marks.ts';
@@ -27,29 +28,31 @@ import { StoringLoop } from './storing-loop.ts';
 
 export interface OwnerOptions {
   readonly partition: number;
-  /** Unique among living processes; the same after a restart of this one. */
+  /** Unique among live processes; the same after a restart of this one. */
   readonly owner: string;
   readonly leaseSeconds: number;
-  /** Stands in every announcement of marks. */
+  /** Included in every announcement of marks. */
   readonly installationId: string;
   readonly nats: NatsClient;
   readonly limits: QueueLimits;
   readonly sink: SinkParts;
   readonly counters: SinkCounters;
   readonly time: Time;
-  /** Carries clicks to Redis for as long as the lease is held, also while ClickHouse is unavailable. */
+  /** Copies clicks to Redis for as long as the lease is held, also while ClickHouse is unavailable. */
   readonly feed?: { start(): Promise<void>; stop(): void } | undefined;
-  /** Asked until it says yes once all that was left behind is reconciled; what is stored is learned again then. */
+  /**
+   * Polled, once the batches of earlier owners are reconciled, until it returns true. Stored ids are loaded after that.
+   */
   readonly mayRun?: () => boolean;
 }
 
 export type OwnerState = 'waiting' | 'recovering' | 'settled' | 'running' | 'stopped';
 
 const revisionPollMs = 2_000;
-/** How long a stop waits for ClickHouse and Postgres; what is not stored then comes again. */
+/** How long a stop waits for ClickHouse and Postgres; records not stored by then are delivered again. */
 const stopPatienceMs = 5_000;
 const mayRunPollMs = 100;
-/** The age of the oldest record in the log. */
+/** Maximum age of a record in the log. */
 const backlogMaxMs = 3 * DAY_MS;
 
 export class PartitionOwner {
@@ -79,32 +82,32 @@ export class PartitionOwner {
     return this.#options.partition;
   }
 
-  /** Whether it is ending: it takes nothing more, and releases its lease. */
+  /** Whether it is stopping or stopped: it takes no more frames, and releases its lease. */
   get isEnding(): boolean {
     return this.#isStopping || this.state === 'stopped';
   }
 
-  /** Settles when the lease is released. Rejects with what must not happen. */
+  /** Settles when the lease is released. Rejects with errors that must not happen. */
   get ended(): Promise<void> {
     return this.#done;
   }
 
-  /** Nothing waits or is being stored. */
+  /** Whether no frame waits or is being stored. */
   get isIdle(): boolean {
     return this.#loop?.isIdle === true;
   }
 
-  /** Whether a record of a batch that is not decided yet is in another partition than its id belongs to. */
+  /** Whether a batch that is not decided yet has a record in a partition other than that of its id. */
   get hasUndecidedStrays(): boolean {
     return this.#loop?.hasUndecidedStrays === true;
   }
 
-  /** The batch that is being formed has such a record. */
+  /** Notes that the batch being formed has such a record. */
   noteStrays(): void {
     this.#loop?.noteStrays();
   }
 
-  /** Throws when the lease will not be kept. @throws LeaseLost */
+  /** Throws if the lease will not be kept. @throws LeaseLost */
   ensureStays(): void {
     if (this.#lease === undefined || this.#lease.isLost || this.isEnding)
       throw new LeaseLost({ partition: this.#options.partition, epoch: 0 });
@@ -118,7 +121,7 @@ export class PartitionOwner {
     return this.#reader;
   }
 
-  /** Why ClickHouse takes no rows, while it refuses them; empty otherwise. */
+  /** Why ClickHouse refuses rows; empty if it does not. */
   get refusal(): string {
     return this.#sink?.refusal ?? '';
   }
@@ -127,7 +130,7 @@ export class PartitionOwner {
     this.#done = this.#live();
   }
 
-  /** Stores what is in hand, if its servers are reachable, and releases the lease. */
+  /** Stores the batch in progress, if its servers are reachable, and releases the lease. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#wait.wake();
@@ -139,12 +142,14 @@ export class PartitionOwner {
     this.state = 'stopped';
   }
 
-  /** What publishers still have; what is below and not committed is closed once the log was read to its end. */
+  /**
+   * Notes the oldest frames that publishers still have. Gaps below them are closed once the log was read to its end.
+   */
   noteFloors(floors: readonly LaneFloor[]): void {
     this.#exchange.noteFloors(floors);
   }
 
-  /** Tells publishers the marks of these producers, or of all. */
+  /** Announces to publishers the marks of these producers, or of all. */
   announceAll(producerIds?: ReadonlySet<string>): void {
     if (this.state !== 'running' || this.#queue === undefined) return;
     const isAsked = (producerId: string) => producerIds?.has(producerId) ?? true;
@@ -187,7 +192,7 @@ export class PartitionOwner {
     if (revision !== undefined) {
       this.state = 'running';
       await revise({ revision, sink, limits, nats, signal: this.#stopping.signal });
-      // The lease is released and taken again, with the marks that there are now.
+      // The lease is released and acquired again, with the current marks.
       return;
     }
     await sink.batches.begin(this.#storedUntil());
@@ -197,7 +202,10 @@ export class PartitionOwner {
     await this.#run(sink);
   }
 
-  /** @returns the sink of this lease, with every batch of earlier owners reconciled; `undefined` when it is stopped meanwhile. */
+  /**
+   * @returns the sink of this lease, with every batch of earlier owners reconciled; `undefined` if it is stopped in the
+   * meantime.
+   */
   async #recover(lease: HeldLease): Promise<Sink | undefined> {
     const { partition, sink: parts, limits, counters, time } = this.#options;
     const { checkpoints } = parts;
@@ -244,14 +252,14 @@ export class PartitionOwner {
     }
   }
 
-  /** All that the log holds was read; if none of it waits, everything up to now is stored. */
+  /** Everything in the log was read; if no frame waits, everything up to now is stored. */
   #onCaughtUp(loop: StoringLoop): void {
     if (!loop.isIdle) return;
     loop.closeGaps();
     this.#exchange.announceIdle();
   }
 
-  /** When an operator asks for something, what is in hand is stored and the partition is taken again. */
+  /** On an operator's request, stores the batch in progress and acquires the partition again. */
   async #lookForRevision(queue: FrameQueue): Promise<void> {
     const { sink, partition } = this.#options;
     try {
@@ -261,7 +269,7 @@ export class PartitionOwner {
     }
   }
 
-  /** Epoch ms; after days without an owner, records arrive that were received days ago. */
+  /** Epoch ms. Limited to `backlogMaxMs`: after days without an owner, records arrive that were received days ago. */
   #storedUntil(): number {
     const now = this.#options.time.now();
     return Math.max(Math.min(this.#exchange.committedTo || now, now), now - backlogMaxMs);

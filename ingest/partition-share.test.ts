@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { IngestMembership } from './members.ts';
 import { shareOf } from './partition-share.ts';
 
-/** Ingests that look and act one after the other, in any order, until nothing changes. */
+/** Ingest processes that poll and act one after another, in any order, until nothing changes. */
 class Cluster {
   readonly owners = new Map<number, string>();
   members: { owner: string; partitions: number }[] = [];
@@ -14,7 +14,7 @@ class Cluster {
     return { members: this.members, owned, areStraysRecent: this.areStraysRecent };
   }
 
-  /** @returns how many rounds it took. */
+  /** @returns the number of rounds. */
   settle(): number {
     for (let rounds = 1; rounds <= 200; rounds++) {
       const before = JSON.stringify([...this.owners].sort());
@@ -41,7 +41,7 @@ class Cluster {
   }
 }
 
-test('however ingests join and die, every partition has one owner and shares differ by one at most', () => {
+test('however ingest processes join and die, every partition has one owner and shares differ by at most one', () => {
   const step = fc.oneof(fc.constant('join'), fc.nat(5));
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 16 }), fc.array(step, { maxLength: 12 }), (partitions, steps) => {
@@ -61,7 +61,7 @@ test('however ingests join and die, every partition has one owner and shares dif
   );
 });
 
-test('when another ingest joins, partitions stay with their owners as far as shares allow', () => {
+test('when another ingest process joins, partitions stay with their owners as far as shares allow', () => {
   const cluster = new Cluster();
   cluster.members = [{ owner: 'a', partitions: 4 }];
   cluster.settle();
@@ -75,13 +75,13 @@ test('when another ingest joins, partitions stay with their owners as far as sha
   ]);
 });
 
-test('a partition beyond LOG_PARTITIONS with anything in Postgres, the log or ClickHouse is owned too', () => {
+test('a partition beyond LOG_PARTITIONS that Postgres, the log or ClickHouse knows is owned too', () => {
   const membership = { members: [{ owner: 'a', partitions: 1 }], owned: [{ partition: 3, owner: null }] };
   const share = shareOf('a', { ...membership, areStraysRecent: false }, [2], false);
   expect(share.take).toEqual([0, 2, 3]);
 });
 
-test('once LOG_PARTITIONS was lowered, the partitions that still get records are shared evenly, and so are the others', () => {
+test('after LOG_PARTITIONS was lowered, the partitions that still get records are shared evenly, and so are the others', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 8 }),
@@ -103,7 +103,7 @@ test('once LOG_PARTITIONS was lowered, the partitions that still get records are
   );
 });
 
-test("with different numbers of partitions, or records in other partitions than their ids', the first ingest owns all", () => {
+test('with different LOG_PARTITIONS, or records in other partitions than their ids’, the first ingest process owns all partitions', () => {
   const cluster = new Cluster();
   cluster.members = [
     { owner: 'a', partitions: 4 },
@@ -122,7 +122,7 @@ test("with different numbers of partitions, or records in other partitions than 
   expect(cluster.counts()).toEqual([8, 0, 0]);
 });
 
-test('an ingest whose heartbeat expired takes nothing', () => {
+test('an ingest process whose heartbeat expired takes nothing', () => {
   const membership = { members: [], owned: [{ partition: 0, owner: null }], areStraysRecent: false };
   expect(shareOf('a', membership, [], false).take).toEqual([]);
 });

@@ -1,10 +1,10 @@
-/** Which partitions an ingest takes and which it releases. All ingests decide from the same rows. */
+/** Decides which partitions an ingest process takes and which it releases. All processes decide from the same rows. */
 import type { IngestMembership } from './members.ts';
 
 export interface Share {
   /** All partitions that need an owner. */
   readonly all: readonly number[];
-  /** `one`: a single ingest owns everything. */
+  /** `one`: a single ingest process owns everything. */
   readonly mode: 'one' | 'shared';
   readonly take: readonly number[];
   readonly letGo: readonly number[];
@@ -13,9 +13,11 @@ export interface Share {
 const nothing: Share = { all: [], mode: 'shared', take: [], letGo: [] };
 
 /**
- * Shares differ by one at most, also of the partitions that edges write to alone: those beyond LOG_PARTITIONS stay,
- * and cost next to nothing. Partitions are released one at a time, so that the others keep running. While ingests run with different numbers of partitions, or records are in other partitions than their ids', the
- * first member owns all: only a single process knows what is being stored in two partitions at once.
+ * Shares differ by at most one. This also holds for the partitions that edges currently write to, taken alone:
+ * partitions beyond LOG_PARTITIONS stay, and cost almost nothing. Partitions are released one at a time, so that the
+ * others keep running. While ingest processes run with different numbers of partitions, or records are in partitions
+ * other than those of their ids, the first member owns all: only a single process knows what is being stored in two
+ * partitions at once.
  * @param inLog partitions that the log or ClickHouse knows, whether Postgres does or not.
  */
 export function shareOf(
@@ -39,7 +41,7 @@ export function shareOf(
   const isFree = (partition: number) => (owners.get(partition) ?? null) === null;
   const take: number[] = [];
   const surplus: number[] = [];
-  // The larger shares of the one are with the first members, those of the other with the last.
+  // The first members get the larger shares of the current partitions, the last members those of the others.
   for (const [some, place] of [
     [all.filter((partition) => partition < count), rank],
     [all.filter((partition) => partition >= count), members.length - 1 - rank],

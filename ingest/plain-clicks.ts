@@ -1,7 +1,7 @@
 /**
- * Reads lines of clicks exactly as the edge writes them, without parsing JSON: most pieces of a line were seen before, and what
- * follows from a piece is cached by its bytes. Only the fields of a link that is new are parsed, with their whole line. A line
- * that is not plain (an escape, another order, an unknown field) is left to the caller.
+ * Reads click lines exactly as the edge writes them, without parsing JSON: most pieces of a line have occurred before,
+ * and the columns that follow from a piece are cached by its bytes. JSON is parsed only for a new link, and then for
+ * its whole line. A line that is not plain (an escape, another order, an unknown field) is left to the caller.
  */
 import { isUtf8 } from 'node:buffer';
 import { type ByteText, uint64Bytes } from '#clickhouse/row-binary.ts';
@@ -24,14 +24,14 @@ import { decodeClick, isRejection, isTime } from './record-decoder.ts';
 import { visitorAddress } from './stored-address.ts';
 import type { HashedText } from './visitors.ts';
 
-/** The columns that follow from a piece. */
+/** The encoded columns that follow from a piece of a line. */
 interface Piece {
   readonly encoded: ByteText;
   readonly bytes: number;
   isUsed: boolean;
 }
 interface LinkPiece extends Piece {
-  /** Its fields as they are in a line. */
+  /** Its fields as they appear in a line. */
   readonly text: string;
   readonly mode: PrivacyMode;
   readonly app: HashedText;
@@ -43,7 +43,7 @@ interface VisitorPiece extends Piece {
 const idChars = 30;
 const timeChars = 13;
 const timeAt = clickHead.length + idChars + timeName.length;
-/** Where the fields of the link begin, and in them the link's id. */
+/** Position of the link's fields in a line, and of the link's id. */
 const linkAt = timeAt + timeChars;
 const linkIdAt = linkAt + linkIdNames.reduce((sum, [, before]) => sum + before.length + idChars, -idChars);
 const [agentName, ipName, languageName, referrerName, queryName] = visitorTexts.map(textName) as Five;
@@ -57,26 +57,28 @@ const plainTime = /^[1-9]\d{12}$/;
 const control = /[\0-\x1f]/;
 const ascii = /^[\0-\x7f]*$/;
 const newline = 0x0a;
-/** Bytes of an entry beside its texts. */
+/** Bytes of an entry in addition to its texts. */
 const entryBytes = 300;
-/** Of each kind of piece. */
+/** Maximum pieces of each kind. */
 const piecesMax = 100_000;
 const pieceBytesMax = 48_000_000;
 const nothing: ByteText = '';
-/** The fields that a piece lacks when its columns are made. */
+/** Values for the fields that are not in a piece when its columns are computed. */
 const blank: Click = {
   ...{ click_id: '', organization_id: '', app_id: '', link_id: '', time: 0, privacy_mode: 'no_ip', trigger: 'link' },
   ...{ ip: '', user_agent: '', language: '', referrer: '', query: '', rule: '', is_prefetch: false, is_preview: false },
   ...campaignFrom(() => ''),
 };
 
-/** The payload of a frame as text of one character per byte; `undefined` unless it consists of whole lines of UTF-8. */
+/**
+ * The payload of a frame as text with one character per byte; `undefined` unless it consists of whole lines of UTF-8.
+ */
 export function linesText(payload: Buffer): ByteText | undefined {
   return payload.at(-1) === newline && isUtf8(payload) ? payload.toString('latin1') : undefined;
 }
 
 export class PlainClicks {
-  /** The line that was read last. */
+  /** Values of the most recently read line. */
   click_id = '';
   timeMs = 0;
   timeBytes: ByteText = nothing;
@@ -85,7 +87,7 @@ export class PlainClicks {
   agent: VisitorPiece | undefined;
   address: VisitorPiece | undefined;
   headers: Piece | undefined;
-  /** As bytes; they need no escape. */
+  /** As bytes, which need no escape. */
   query: ByteText = nothing;
   rule: ByteText = nothing;
   /** Set when a line is parsed as JSON, because its link is new. */
@@ -94,7 +96,7 @@ export class PlainClicks {
   readonly #links = new BoundedMap<LinkPiece>(piecesMax, pieceBytesMax);
   readonly #agents = new BoundedMap<VisitorPiece>(piecesMax, pieceBytesMax);
   readonly #headers = new BoundedMap<Piece>(piecesMax, pieceBytesMax);
-  /** What an address becomes depends on the privacy mode. */
+  /** By privacy mode, which determines the columns of an address. */
   readonly #addresses: Readonly<Record<PrivacyMode, BoundedMap<VisitorPiece>>> = {
     anonymize_ip: new BoundedMap(piecesMax, pieceBytesMax),
     full_ip: new BoundedMap(piecesMax, pieceBytesMax),
@@ -106,7 +108,7 @@ export class PlainClicks {
     this.#enrichment = enrichment;
   }
 
-  /** Reads a line without a backslash in it. @returns false when it is not plain, or no valid click. */
+  /** Reads a line that contains no backslash. @returns false if it is not plain, or not a valid click. */
   read(text: ByteText, from: number, end: number): boolean {
     const idAt = from + clickHead.length;
     if (!text.startsWith(clickHead, from) || !text.startsWith(timeName, idAt + idChars)) return false;
@@ -122,7 +124,10 @@ export class PlainClicks {
     return this.#readVisitor(text, triggerAt + trigger.text.length, end, link.mode);
   }
 
-  /** Nothing else is in the line, so no field is in it twice: its pieces say the same as its JSON. */
+  /**
+   * Succeeds only if the line contains nothing else. So no field occurs twice, and the pieces mean the same as the
+   * JSON.
+   */
   #readVisitor(text: ByteText, from: number, end: number, mode: PrivacyMode): boolean {
     const agentTo = behind(text, from, agentName);
     const ipTo = behind(text, agentTo, ipName);
@@ -140,7 +145,7 @@ export class PlainClicks {
     return this.agent !== undefined && this.address !== undefined && this.headers !== undefined;
   }
 
-  /** The clicks of a frame share few distinct milliseconds. */
+  /** The clicks of a frame share few distinct milliseconds, so the latest time is cached. */
   #readTime(text: ByteText, from: number): boolean {
     if (this.#time !== '' && text.startsWith(this.#time, from + timeAt)) return true;
     const time = text.slice(from + timeAt, from + linkAt);
@@ -153,9 +158,9 @@ export class PlainClicks {
   #readLink(text: ByteText, from: number, end: number): LinkPiece | undefined {
     const at = from + linkAt;
     const known = this.#links.get(text.slice(from + linkIdAt, from + linkIdAt + idChars));
-    // V8 compares whole texts by words, `startsWith` by characters.
+    // V8 compares whole strings word by word, but `startsWith` character by character.
     if (known !== undefined && text.slice(at, at + known.text.length) === known.text) {
-      // A link that was given a campaign since begins with the same fields.
+      // If the link has since got a campaign, its line begins with the same fields but continues differently.
       if (text.startsWith(triggerStart, at + known.text.length)) return known;
     }
     this.isParsed = true;
@@ -193,7 +198,7 @@ export class PlainClicks {
     return visitorPiece(addresses, key, this.#columns('anonymize_address', { ip, privacy_mode }), visitorAddress(ip));
   }
 
-  /** @param languageLength of the first of the two headers in the piece, with its name. */
+  /** @param languageLength length of the first of the two headers in the piece, including its name. */
   #headersOf(key: ByteText, languageLength: number): Piece | undefined {
     const known = this.#headers.get(key);
     if (known !== undefined) return known;
@@ -206,7 +211,7 @@ export class PlainClicks {
     return piece;
   }
 
-  /** A step reads no other fields than those of its piece. */
+  /** Fields outside the piece are blank: a step reads only those of its piece. */
   #columns(step: StepName, fields: Partial<Click>): ByteText {
     return this.#enrichment.columnsOf(step, { ...blank, ...fields });
   }
@@ -220,19 +225,21 @@ function visitorPiece(map: BoundedMap<VisitorPiece>, key: ByteText, encoded: Byt
   return piece;
 }
 
-/** The value of a field with its name; `undefined` for one that no valid click has. */
+/** The value of a field, without its name; `undefined` if no valid click can have it. */
 function textIn(name: ClickText, field: ByteText): string | undefined {
   const bytes = field.slice(textName(name).length, -1);
   const value = field === nothing ? nothing : Buffer.from(bytes, 'latin1').toString();
   return isSound(name, value) ? value : undefined;
 }
 
-/** Its characters, if they are bytes, are at least as many as those of the text. */
+/** Works on bytes too: a text has at least as many bytes as characters. */
 function isSound(name: ClickText, value: string): boolean {
   return value.length <= clickTextMax[name] && (value === nothing || !control.test(value));
 }
 
-/** The end of the field of that name, if it begins at `at`; otherwise `at`. Beyond the text if it never ends. */
+/**
+ * The end of the named field, if it begins at `at`; otherwise `at`. The end of the text if the field is not terminated.
+ */
 function behind(text: ByteText, at: number, name: string): number {
   if (!text.startsWith(name, at)) return at;
   const end = text.indexOf('"', at + name.length);
@@ -243,7 +250,7 @@ export function utf8(bytes: ByteText): string {
   return ascii.test(bytes) ? bytes : Buffer.from(bytes, 'latin1').toString();
 }
 
-/** A copy of a piece of a text that does not keep the whole text in memory. */
+/** A copy of a part of a string that does not keep the whole string in memory. */
 function ownCopy(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
 }

@@ -1,4 +1,4 @@
-/** Everything that ingest keeps in Postgres, and its only SQL. */
+/** `Checkpoints` in Postgres: the SQL for leases, marks, batches and revisions. */
 import { randomBytes } from 'node:crypto';
 import { type LaneMarks, rangesOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -15,7 +15,7 @@ import {
   type UnnumberedBatch,
 } from './checkpoints.ts';
 
-/** Values of synchronous_commit with which an answered COMMIT is on disk. */
+/** Values of synchronous_commit with which an acknowledged COMMIT is on disk. */
 const keptOnDisk: ReadonlySet<string> = new Set(['on', 'remote_apply']);
 
 interface MarkRow {
@@ -26,7 +26,9 @@ interface MarkRow {
   ahead: unknown;
 }
 
-/** A machine whose journals have not reported for so long was replaced by the one that reports now. */
+/**
+ * If the journals of a machine have not reported for this long, the machine was replaced by the one that reports now.
+ */
 const holderSilentSeconds = 30;
 const hasGoneBack = 'is in an earlier state because Postgres was restored, and is taken again';
 
@@ -118,7 +120,7 @@ export class PostgresCheckpoints implements Checkpoints {
         [lease.partition, batch_no, previousNo],
       );
       if (known === 0) throw new LeaseLost(lease, hasGoneBack);
-      // Repeated after a lost answer, it is still written once.
+      // If this is repeated after a lost response, the batch is still written once.
       await queries.execute(
         `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time)
          VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
@@ -169,7 +171,7 @@ export class PostgresCheckpoints implements Checkpoints {
   async learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void> {
     const { batch_no, frames, parts, stream_time } = batch;
     await this.#owned(lease, async (queries) => {
-      // If Postgres has lost more since, the marks that the frames were compared with are not its marks any more.
+      // If Postgres has lost more since, its marks are no longer those that the frames were compared with.
       const known = await queries.execute(
         `INSERT INTO ingest.last_batch AS kept
          SELECT $1::integer, $2::bigint WHERE $3::bigint = 0 OR EXISTS (SELECT FROM ingest.last_batch WHERE partition = $1)
@@ -243,7 +245,7 @@ export class PostgresCheckpoints implements Checkpoints {
   }
 
   /**
-   * Runs work in a transaction that holds the lease and is on disk when it is answered, whatever the server's setting.
+   * Runs work in a transaction that holds the lease and is on disk when acknowledged, whatever the server's setting.
    * @throws LeaseLost
    */
   async #owned<T>(lease: Lease, work: (queries: Queries) => Promise<T>): Promise<T> {

@@ -1,8 +1,8 @@
-/** Heartbeats of ingests in Postgres. */
+/** Heartbeats of ingest processes in Postgres. */
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { IngestMembership, Member, Members, OwnedPartition } from './members.ts';
 
-/** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor sees it. */
+/** How long after the last stray one process keeps all partitions. Longer than a lease, so that a successor sees it. */
 export const STRAYS_RECENT_SECONDS = 60;
 
 export class PostgresMembers implements Members {

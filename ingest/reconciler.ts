@@ -1,14 +1,14 @@
 /**
- * Finds out what became of a batch whose insert was not answered, and completes its rollups.
+ * Finds out what happened to a batch whose insert got no answer, and completes its rollups.
  *
  *   in doubt ──▶ fenced off ──▶ looked up ─┬─ all of its rows are stored ──▶ rollups completed ──▶ stored
  *                                          ├─ some ──▶ rollups completed, the batch kept as partial ──▶ partial
  *                                          └─ none ──▶ the batch withdrawn from Postgres ──▶ absent
  *
- * Must stay true:
- * - Nothing is looked up before the fence is above the batch, or the insert was answered with a refusal.
- * - Only the newest batch of a partition may lack rollups: the next is begun when this one is stored, partial or absent.
- *   So the cells that a batch touches tell whether they have it.
+ * Invariants:
+ * - A batch is looked up only when the fence is above it, or its insert was answered with a refusal.
+ * - Only the newest batch of a partition may lack rollups: the next begins when this one is stored, partial or absent.
+ *   So the presence of any cell of the batch shows that a rollup has it completely.
  */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
@@ -31,8 +31,8 @@ export class Reconciler {
   }
 
   /**
-   * @param isEnded nothing of the batch is under way any more.
-   * @param isNewest of its partition.
+   * @param isEnded whether no insert of the batch is running any more.
+   * @param isNewest whether it is the newest of its partition.
    * @throws LeaseLost
    */
   async reconcile(entry: BatchEntry, { isEnded = false, isNewest = true } = {}): Promise<Reconciled> {
@@ -56,12 +56,16 @@ export class Reconciler {
     return outcome;
   }
 
-  /** Adds to every rollup what it lacks of a batch, the newest, whose rows are stored. @throws LeaseLost */
+  /**
+   * Completes every rollup that lacks a batch; the batch must be the newest, with its rows stored.
+   * @throws LeaseLost
+   */
   async completeRollups(batch: BatchName, part: BatchPart): Promise<void> {
     const { parts, lease, counters } = this.#held;
     const { store, time } = parts;
     for (let tries = 0; ; tries++) {
-      // What was begun may still run or arrive: under a higher fence it does nothing. Or another owner's fence may be up.
+      // An earlier attempt may still run or arrive; a higher fence makes it a no-op. Or another owner's fence may be in
+      // force.
       if (tries > 0) await this.#numbers.raiseFenceByOne();
       const missing = await this.#held.patiently(() => store.rollupsWithout(batch, part));
       for (const rollup of missing) {
@@ -79,7 +83,11 @@ export class Reconciler {
     }
   }
 
-  /** Makes the rollups of a day of this partition what its raw rows say. @returns how many cells were wrong. @throws LeaseLost */
+  /**
+   * Corrects the rollups of a day of this partition to match its raw rows.
+   * @returns how many cells were wrong.
+   * @throws LeaseLost
+   */
   async correct(day: TableDay): Promise<number> {
     const { partition, parts } = this.#held;
     let tries = 0;
@@ -100,11 +108,14 @@ export class Reconciler {
       inDoubt.addBatch(entry);
       counters.in_doubt_partial++;
     } else counters.in_doubt_stored++;
-    // One that is stored is decided with its marks.
+    // A stored batch is decided later, together with its marks.
     if (outcome !== 'stored') lease.noteDecided(entry.batch_no);
   }
 
-  /** A rollup gets a batch after the raw table. If it alone has the batch, the raw table lost it, and only a rebuild helps. */
+  /**
+   * A rollup gets a batch after the raw table. If only the rollup has it, the raw table has lost it, and only a rebuild
+   * helps.
+   */
   async #reportRollupsAhead(batch: BatchName, part: BatchPart): Promise<void> {
     const { counters, parts } = this.#held;
     const { store, log } = parts;

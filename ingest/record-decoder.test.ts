@@ -34,7 +34,7 @@ const click: Click = {
 const goodText = (max: number) =>
   fc.string({ unit: anyCharacter, maxLength: max }).filter((text) => text.length <= max && !text.includes('\0'));
 
-test('every click that the edge can write is read back as it was', () => {
+test('every click that the edge can write decodes to the same click', () => {
   fc.assert(
     fc.property(
       goodText(200),
@@ -49,7 +49,7 @@ test('every click that the edge can write is read back as it was', () => {
   );
 });
 
-test('a text that is too long is cut by the edge, never through a character', () => {
+test('a text that is too long is truncated by the edge, never inside a character', () => {
   const read = decodeClick(clickJson({ ...click, query: `${'x'.repeat(clickTextMax.query - 1)}😀` }));
   expect(read).toEqual({ ...click, query: 'x'.repeat(clickTextMax.query - 1) });
 });
@@ -78,12 +78,12 @@ const poison: [string, string, string][] = [
   ['a prototype', JSON.stringify(good).replace('{', '{"__proto__":{"v":1},'), ''],
 ];
 
-test.each(poison)('%s is refused with a reason', (_, line, reason) => {
+test.each(poison)('%s is rejected with a reason', (_, line, reason) => {
   const read = decodeClick(line);
   expect(isRejection(read) ? read.reason : '').toBe(reason);
 });
 
-test('decoding any line ends with a click or a known reason', () => {
+test('decoding any line gives a click or a known reason', () => {
   const line = fc.oneof(
     fc.string({ unit: anyCharacter }),
     fc.json(),
@@ -101,12 +101,12 @@ test('decoding any line ends with a click or a known reason', () => {
   );
 });
 
-test('each text is read back into its own field', () => {
+test('each text is decoded into its own field', () => {
   const texts = Object.fromEntries(Object.keys(clickTextMax).map((name) => [name, `of ${name}`]));
   expect(decodeClick(clickJson({ ...click, ...texts }))).toEqual({ ...click, ...texts });
 });
 
-test.each(Object.entries(clickTextMax))('%s is bounded, and holds no NUL', (name, max) => {
+test.each(Object.entries(clickTextMax))('%s is bounded and may not contain NUL', (name, max) => {
   const read = (value: string) => decodeClick(JSON.stringify({ ...good, [name]: value }));
   expect(read('x'.repeat(max))).toMatchObject({ [name]: 'x'.repeat(max) });
   expect(read('x'.repeat(max + 1))).toEqual({ reason: 'bad_field' });

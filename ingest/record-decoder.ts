@@ -1,6 +1,6 @@
 /**
- * Decodes one line of the log. What the edge wrote always passes; anything else becomes a rejection with a reason, however it
- * is broken, and never an exception: one bad record must not hold up those behind it.
+ * Decodes one line of the log. Everything that the edge wrote passes. Any other line gives a rejection with a reason,
+ * never an exception: one invalid record must not block those behind it.
  */
 
 import { isRecordTime } from '#common/event-time.ts';
@@ -29,7 +29,7 @@ export const rejectionReasons = [
   'bad_name',
   'bad_properties',
   'no_identity',
-  /** It was valid, and ClickHouse refused its row. */
+  /** The record is valid, but ClickHouse refused its row. */
   'refused',
 ] as const;
 export type RejectionReason = (typeof rejectionReasons)[number];
@@ -63,7 +63,7 @@ export function decodeObject(line: string): Record<string, unknown> | RecordReje
   return parsed.v === 1 ? parsed : rejection('unknown_version');
 }
 
-/** NUL and half surrogate pairs can only be written as escapes, so the texts of most lines need no check. */
+/** JSON can contain NUL and lone surrogates only as escapes, so the texts of most lines need no check. */
 export function mayHoldBadText(line: string): boolean {
   return line.includes('\\u');
 }
@@ -77,12 +77,12 @@ export function decodeClick(line: string): Click | RecordRejection {
   return isRejection(object) ? object : clickIn(object, mayHoldBadText(line));
 }
 
-/** Between two objects, the only place where a newline may stand in for the comma of an array. */
+/** Matches between two objects, the only place where a newline can be replaced by the comma of an array. */
 const betweenObjects = /\}\n\{/g;
 
 /**
  * All clicks of a frame, parsed at once: half the cost of parsing line by line.
- * @returns `undefined` when anything in it is not as the edge writes it; then each line must be decoded alone.
+ * @returns `undefined` if anything differs from what the edge writes; then each line must be decoded separately.
  */
 export function decodeClicks(text: string, records: number): Click[] | undefined {
   if (!text.endsWith('}\n') || hasLongLine(text)) return undefined;

@@ -26,7 +26,7 @@ afterEach(() => way.stopIngests());
 
 const patience = { timeout: 25_000, interval: 200 };
 
-test('answered clicks are in ClickHouse once, enriched, in the raw table and the rollup', async () => {
+test('accepted clicks are in ClickHouse once, enriched, in the raw table and the rollup', async () => {
   const ingest = way.ingest();
   await way.keep(1_000);
   await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
@@ -68,7 +68,7 @@ testCostlyCases(
   },
 );
 
-test('ingest stops at once at any moment of its start or recovery', { tags: ['slow'] }, async () => {
+test('ingest stops promptly at any point of its start or recovery', { tags: ['slow'] }, async () => {
   const killed = way.ingest('part_inserted:1');
   await way.keep(20);
   await killed.exited;
@@ -88,7 +88,7 @@ test('ingest stops at once at any moment of its start or recovery', { tags: ['sl
   await last.stop();
 });
 
-test('after all these kills, every click is owed to a webhook once', async () => {
+test('after all these kills, every click is queued for a webhook once', async () => {
   const quiet = { warn: () => undefined, info: () => undefined, error: () => undefined };
   const fanOut = new FanOut({ db: postgres, clickhouse: way.client, log: quiet });
   while ((await fanOut.pass()) > 0);

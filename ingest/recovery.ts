@@ -1,6 +1,6 @@
 /**
- * What a new owner of a partition does before it stores anything: it shuts out its predecessors, finds out whether Postgres knows
- * of all that they stored, and reconciles the batches that they left between BEFORE and AFTER.
+ * The recovery by which a new owner of a partition starts: it shuts out its predecessors, finds out whether Postgres
+ * knows everything that they stored, and reconciles the batches that they left between BEFORE and AFTER.
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { FrameHeader } from '#common/log/frame.ts';
@@ -11,7 +11,7 @@ import type { Sink } from './sink.ts';
 
 export interface RecoveryOptions {
   readonly sink: Sink;
-  /** What Postgres has of the partition. */
+  /** The batches and marks that Postgres has for the partition. */
   readonly entries: readonly BatchEntry[];
   readonly marks: readonly LaneMarks[];
 }
@@ -24,7 +24,7 @@ export async function recoverBatches({ sink, entries, marks }: RecoveryOptions):
   const inForce = await numbers.raiseFence(numbers.nextNo, true);
   const newest = await held.patiently(() => store.newestBatch(partition, lastBatchNo));
   const newestNo = Math.max(newest.raw, newest.rolled);
-  // A clock ahead of ours may have numbered it.
+  // The previous owner's clock may have been ahead of ours when it numbered the batch.
   if (newestNo >= inForce) await numbers.raiseFence(newestNo + 1);
   if (newestNo > 0) await learnLostCommits(sink, marks, newest);
   if (partition === 0) await withdrawUnnumbered(sink);
@@ -42,8 +42,9 @@ export async function recoverBatches({ sink, entries, marks }: RecoveryOptions):
 }
 
 /**
- * Withdraws what a version without batch numbers left in doubt, since its rows can't be looked up by a number: its frames are not
- * committed and come again. Its rows and cells are in partition 0, whichever partition of the log its frames were in.
+ * Withdraws the batches that a version without batch numbers left in doubt, because their rows cannot be looked up by a
+ * number. Their frames are not committed and are delivered again. Their rows and cells are in partition 0, whichever
+ * log partition their frames were in.
  */
 async function withdrawUnnumbered({ held, reconciler }: Sink): Promise<void> {
   const { store, checkpoints, log } = held.parts;
@@ -60,8 +61,9 @@ async function withdrawUnnumbered({ held, reconciler }: Sink): Promise<void> {
 }
 
 /**
- * ClickHouse has batches that Postgres does not know: Postgres was restored, or failed over to a copy that was behind. Of these only
- * the newest may lack rollups; and the frames of all of them come again, as the marks went back too.
+ * Handles batches in ClickHouse that Postgres does not know: Postgres was restored, or failed over to a replica that
+ * lagged. Only the newest of them may lack rollups. The frames of all of them are delivered again, because the marks
+ * went back too.
  */
 async function learnLostCommits(sink: Sink, marks: readonly LaneMarks[], newest: NewestBatch): Promise<void> {
   const { held } = sink;
@@ -82,7 +84,7 @@ async function learnLostCommits(sink: Sink, marks: readonly LaneMarks[], newest:
     const holes = ranges.flatMap(([from, to]) => set.holesIn(from, to));
     return holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to }));
   });
-  // Written to Postgres, because the numbers go on above them: a later owner would not look for them.
+  // Written to Postgres, because batch numbers continue above them: a later owner would not look for them.
   const entry = { batch_no: lastBatchNo + 1, frames, parts: [], stream_time: 0, is_partial: true };
   await sink.numbers.learn(entry, Math.max(newest.raw, newest.rolled));
   held.counters.lost_commits++;
@@ -92,7 +94,7 @@ async function learnLostCommits(sink: Sink, marks: readonly LaneMarks[], newest:
   );
 }
 
-/** The headers of a batch's frames, as far as its entry has them. */
+/** The headers of a batch's frames, as far as its entry contains them. */
 function headersOf(entry: BatchEntry, partition: number): { header: FrameHeader }[] {
   return entry.frames.flatMap((run: FrameRun) =>
     Array.from({ length: run.to - run.from + 1 }, (_, index) => ({

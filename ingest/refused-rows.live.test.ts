@@ -17,7 +17,7 @@ function keepPoison(): void {
 }
 
 test(
-  'rows that ClickHouse refuses become dead letters, and their neighbours are stored once',
+  'rows that ClickHouse refuses become dead letters, and the rows beside them are stored once',
   async () => {
     await way.client.command("ALTER TABLE clicks ADD CONSTRAINT sound CHECK query != 'poison'");
     for (let n = 0; n < 7; n++) {
@@ -38,7 +38,7 @@ test(
   long,
 );
 
-test('when every row is refused, nothing is dropped: the rows are stored once the cause is fixed', {
+test('if every row is refused, nothing is dropped: the rows are stored once the cause is fixed', {
   tags: ['slow'],
   timeout: long,
 }, async () => {

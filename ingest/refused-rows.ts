@@ -1,14 +1,15 @@
 /**
- * Finds the rows of a batch that ClickHouse refuses. Rows are tried on a table with the same columns and constraints that stores
- * nothing: first all rows, then halves of what was refused.
+ * Finds the rows of a batch that ClickHouse refuses. Rows are inserted into a table with the same columns and
+ * constraints that stores nothing: first all rows, then halves of each refused range.
  */
 import { type ClickHouse, ClickHouseFailure, identifier } from '#clickhouse/client.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { FormedPart } from './formed-batch.ts';
 
 /**
- * Exceptions that are about the data of an insert (ClickHouse, src/Common/ErrorCodes.cpp): what can't be parsed or converted,
- * is out of bounds, overflows, or breaks a constraint. All others are about the server or the table, and need an operator.
+ * Error codes about the data of an insert (ClickHouse, src/Common/ErrorCodes.cpp): values that cannot be parsed or
+ * converted, are out of range, overflow, or violate a constraint. All others are about the server or the table, and
+ * need an operator.
  */
 const dataCodes = new Set([
   6, 26, 27, 33, 34, 38, 41, 53, 69, 70, 72, 117, 128, 131, 153, 190, 248, 321, 349, 395, 407, 432, 441, 467, 469, 653,
@@ -21,14 +22,14 @@ export function isAboutData(code: number): boolean {
 /** Finds the rows of a batch that ClickHouse refuses. */
 export interface RefusedRowsSearch {
   /**
-   * The keys of refused rows; none when the refusal is not about single rows: all are accepted here, or none of several.
+   * The keys of refused rows. Empty if the refusal is not about single rows: all are accepted here, or none of several.
    * @param parts of a batch whose rows have places.
-   * @throws ClickHouseFailure when the search can't be finished now.
+   * @throws ClickHouseFailure if the search can't be finished now.
    */
   find(batch: BatchName, parts: readonly FormedPart[]): Promise<ReadonlySet<string>>;
 }
 
-/** Inserts that one search may try. If more are needed, the refusal is hardly about single rows. */
+/** Maximum inserts per search. If more are needed, the refusal is probably not about single rows. */
 const triesMax = 2_000;
 
 export class RefusedRows implements RefusedRowsSearch {
@@ -63,7 +64,7 @@ export class RefusedRows implements RefusedRowsSearch {
     }
   }
 
-  /** Halves of what is refused, down to single rows. `undefined` when there are too many. */
+  /** Halves each refused range, down to single rows. `undefined` if there are too many. */
   async #search(part: FormedPart, table: string): Promise<string[] | undefined> {
     const { places, columns } = part;
     const found: string[] = [];

@@ -84,7 +84,7 @@ async function admin(...args: string[]): Promise<{ lines: string[]; isFaulty: bo
     postgres: () => postgres,
     clickhouse: () => way.client,
     nowMs: Date.now,
-    // On a busy machine, reminders come first.
+    // On a busy machine, waiting messages come first.
     print: (line) => void (line.startsWith('waiting for ingest') || lines.push(line)),
     onFaults: () => {
       isFaulty = true;
@@ -101,7 +101,7 @@ async function faults() {
 }
 const none = { lost: 0, duplicated: 0, rollup_difference: 0 };
 
-test('after ClickHouse is restored to an older state than Postgres, a replay stores what is missing once, while ingest runs', {
+test('after ClickHouse is restored to an older state than Postgres, a replay stores the missing records once, while ingest runs', {
   tags: ['slow'],
   timeout: long,
 }, async () => {
@@ -117,23 +117,23 @@ test('after ClickHouse is restored to an older state than Postgres, a replay sto
   await restoreClickHouse();
   const second = way.ingest();
   await way.keep(80);
-  // What came after the backup of Postgres comes by itself; what came between the two backups does not.
+  // Records from after the Postgres backup are delivered again; those from between the two backups are not.
   await expect.poll(() => way.figures(), patience).toMatchObject({ rows: 400, distinct: 400 });
-  // The backup of a table is not of the same moment as that of another.
+  // Backups of different tables are not taken at the same moment.
   await way.client.command('TRUNCATE TABLE clicks_by_dimension');
   const { lines, isFaulty } = await admin('replay', '--from', from);
   expect(lines[0]).toMatch(/^150 rows stored, [1-9]\d* rollup cells corrected$/);
   expect([lines.at(-1), isFaulty]).toEqual(['0 click frames are permanently missing', false]);
   await keepAndStore(50);
   expect(await faults()).toEqual(none);
-  // Again: nothing is missing.
+  // Repeated, the replay finds nothing missing.
   expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 rollup cells corrected');
   await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
   await second.stop();
 });
 
 test(
-  'a replay stores no frame twice that the log got again days after it had been stored',
+  'a replay does not store frames twice that the log got again days after they had been stored',
   async () => {
     const ingest = way.ingest();
     const writtenAt = Date.now() - 3 * DAY_MS;
@@ -164,7 +164,7 @@ test(
   long,
 );
 
-test('a replay counts and names what neither ClickHouse nor the log has any more', {
+test('a replay counts and names the records that neither ClickHouse nor the log has any more', {
   tags: ['slow'],
   timeout: long,
 }, async () => {
@@ -212,7 +212,7 @@ test('a rebuild corrects cells with too many or too few rows, and with visitors 
   await ingest.stop();
 });
 
-test('a replay attributes an event again, once, whose late attribution was lost in a restore', {
+test('a replay repeats, once, a late attribution that was lost in a restore', {
   tags: ['slow'],
   timeout: 3 * long,
 }, async () => {
@@ -240,7 +240,7 @@ test('a replay attributes an event again, once, whose late attribution was lost 
   const second = way.ingest();
   await expect.poll(rows, patience).toEqual({ rows: 3, events: 1, links: 2 });
   await second.stop();
-  // As after half a minute.
+  // The state half a minute later.
   await postgres.execute(`UPDATE ingest.late_cursor SET cursors = '{"0": ${Date.now()}}'`);
   await restoreClickHouse();
   const third = way.ingest();

@@ -21,7 +21,7 @@ afterEach(async () => {
   await way.stop();
 });
 
-/** A replay of all that the log has, in batches of a few rows. */
+/** Replays everything in the log, in batches of a few rows. */
 async function replay(time: Time): Promise<{ log: readonly string[] }> {
   place = new SinkStage([way.postgres, { url: way.clickhouseUrl, stop: async () => undefined }], time);
   const owner = await place.own();
@@ -33,7 +33,7 @@ async function replay(time: Time): Promise<{ log: readonly string[] }> {
   return owner;
 }
 
-/** Clicks that were stored and then lost by ClickHouse, while the log still has them. */
+/** Stores clicks, then deletes them from ClickHouse, while the log still has them. */
 async function loseClicks(): Promise<void> {
   const ingest = way.ingest();
   await way.keep(50);
@@ -44,7 +44,7 @@ async function loseClicks(): Promise<void> {
   }
 }
 
-test('a replay waits for a Postgres that is unreachable when it begins', { tags: ['slow'] }, async () => {
+test('a replay waits for Postgres if it is unreachable when the replay begins', { tags: ['slow'] }, async () => {
   await loseClicks();
   const { log } = await replay(systemTime);
   expect(await way.figures()).toEqual(way.wanted);
@@ -54,7 +54,7 @@ test('a replay waits for a Postgres that is unreachable when it begins', { tags:
 test.each([
   ['behind', -HOUR_MS],
   ['ahead', HOUR_MS],
-])('a replay reads all that the log has by a clock that is an hour %s', { tags: ['slow'] }, async (_, offMs) => {
+])('a replay reads the whole log even if its clock is an hour %s', { tags: ['slow'] }, async (_, offMs) => {
   await loseClicks();
   await replay({ ...systemTime, now: () => Date.now() + offMs });
   expect(await way.figures()).toEqual(way.wanted);

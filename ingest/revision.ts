@@ -1,7 +1,7 @@
 /**
- * What an operator asked the owner of a partition to do after a store was restored: read the log again and store what ClickHouse
- * does not have, row by row, and then compare the rollups of the days in question with their raw rows. The lease is held all the
- * time, so nothing else is stored for the partition meanwhile.
+ * Carries out an operator's request to the owner of a partition after a store was restored: read the log again, store
+ * the rows that ClickHouse lacks, and then compare the rollups of the affected days with their raw rows. The lease is
+ * held throughout, so nothing else is stored for the partition in the meantime.
  */
 import { kinds } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -17,11 +17,11 @@ import { newSinkCounters, type SinkCounters } from './sink-counters.ts';
 
 export interface RevisionOptions {
   readonly revision: Revision;
-  /** The one that recovered the partition. */
+  /** The sink that recovered the partition. */
   readonly sink: Sink;
   readonly limits: QueueLimits;
   readonly nats: NatsClient;
-  /** Ends it at the next wait; the next owner then does what was asked. */
+  /** Ends the revision at the next wait; the next owner then carries out the request. */
   readonly signal: AbortSignal;
 }
 
@@ -52,7 +52,10 @@ function daysOf({ days_from, days_to }: Revision): TableDay[] | undefined {
   return days;
 }
 
-/** Reads from the log's record of that time to the last one that it has when all before it are read. No clock says which that is. */
+/**
+ * Reads from the log's record of that time to the last record that exists when all before it were read. No clock
+ * defines the end.
+ */
 async function replay(
   { limits, nats, signal, sink: recovered }: RevisionOptions,
   from: number,

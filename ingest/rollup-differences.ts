@@ -1,13 +1,13 @@
-/** The query that compares a rollup with its raw rows, for one partition of the log and a range of time. */
+/** The query that compares a rollup with its raw rows, for one log partition and a time range. */
 import { identifier } from '#clickhouse/client.ts';
 import { columnsOf, type Rollup } from '#clickhouse/rollups.ts';
 
-/** Cells and raw rows of a range of time; parameters: from, to (epoch ms). */
+/** Conditions for cells and for raw rows of a time range; parameters: from, to (epoch ms). */
 export const inDay =
   'bucket >= fromUnixTimestamp64Milli({from:Int64}) AND bucket < fromUnixTimestamp64Milli({to:Int64})';
 export const inTime = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})';
 
-/** The cells of a rollup that differ from the raw rows, each with what must be added to it. */
+/** The cells of a rollup that differ from the raw rows, each with the amount to add. */
 export function rollupDifferences(rollup: Rollup): string {
   const columns = columnsOf(rollup);
   const sums: readonly string[] = columns.filter((name) => /^(rows|conversions|revenue)$/.test(name));

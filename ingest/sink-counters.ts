@@ -1,4 +1,4 @@
-/** What sinks have done since the start of the process. */
+/** Counters of all sinks of a process, since its start. */
 export interface SinkCounters {
   batches: number;
   rows: number;
@@ -12,12 +12,15 @@ export interface SinkCounters {
   filled_rollups: number;
   /** Rollups that have a batch whose raw rows are lost: an operator must rebuild them. */
   rollups_ahead: number;
-  /** Rows that were stored already when their frames came. */
+  /** Rows that were already stored when their frames were delivered. */
   stored_before: number;
-  /** Frames below a publisher's oldest whose commits Postgres had lost; and those among them, of clicks, that have no row. */
+  /**
+   * Frames below a publisher's oldest whose commits Postgres had lost; and the click frames among them that have no
+   * row.
+   */
   frames_closed: number;
   frames_missing: number;
-  /** Take-overs that found batches in ClickHouse that Postgres did not know. */
+  /** Takeovers that found batches in ClickHouse that Postgres did not know. */
   lost_commits: number;
   /** Events that were attributed after their install arrived. */
   learned: number;

@@ -23,7 +23,7 @@ const now = Date.now();
 const lastMonth = now - 32 * DAY_MS;
 const times = (count: number, time = now) => Array.from({ length: count }, () => time);
 
-/** A store on which something happens to inserts. */
+/** The store with some methods replaced. */
 function storeWith(changes: Partial<RawStore>): RawStore {
   return new Proxy<RawStore>(place.store, {
     get: (store, name: keyof RawStore) => changes[name] ?? store[name].bind(store),
@@ -74,7 +74,7 @@ async function currentLease() {
   return { partition: 0, owner: row.owner, epoch: row.epoch, lastBatchNo: row.last_batch_no };
 }
 
-test("when one of a batch's two months was stored, the other is stored once, even if two owners die before", async () => {
+test('if one of a batch’s two months was stored, the other is stored once, even if two owners die in between', async () => {
   const frames = [place.frame([...times(20), ...times(15, lastMonth)]), place.frame(times(5))];
   let inserts = 0;
   const dying = storeWith({
@@ -91,13 +91,13 @@ test("when one of a batch's two months was stored, the other is stored once, eve
   expect(second.sink.held.counters).toMatchObject({ in_doubt_partial: 1 });
   second.die();
   const third = await place.own();
-  // They come again, in other batches.
+  // The frames are delivered again, in other batches.
   for (const frame of frames) await third.sink.store(await third.sink.batches.form([frame]));
   expect(await place.figures()).toEqual({ rows: 40, places: 40, rollup_difference: 0 });
   expect(await place.checkpoints.batches(0)).toEqual([]);
 });
 
-test('an owner whose insert is not answered continues by itself, whether the batch was stored or not', async () => {
+test('an owner whose insert gets no answer continues by itself, whether the batch was stored or not', async () => {
   let isLost = false;
   const losing = storeWith({
     insert: async (batch, part) => {
@@ -113,7 +113,7 @@ test('an owner whose insert is not answered continues by itself, whether the bat
   expect(await place.figures()).toEqual({ rows: 75, places: 75, rollup_difference: 0 });
 });
 
-test('a batch that was formed before the previous one got a higher number gets a higher one itself', async () => {
+test('a batch that was formed before the previous one got a higher number is renumbered above it', async () => {
   let isFirst = true;
   const losing = storeWith({
     insert: async (batch, part) => {
@@ -164,9 +164,9 @@ test('once a fence is raised, no insert below it is accepted, and none that pass
   expect(await place.store.rollupsWithout(one.batch, part)).toEqual(rollups);
   expect(await place.store.insert(one.batch, part)).toEqual({ kind: 'fenced' });
   expect(await place.store.insert(two.batch, next)).toEqual({ kind: 'written' });
-  // A lower one changes nothing.
+  // A lower fence changes nothing.
   expect(await place.store.fence(0, 1, mine, false)).toEqual({ batchNoMin: two.batch.batch_no, owner: mine });
-  // Nor can one that was the owner before raise it, or add to a rollup.
+  // Nor can a previous owner raise it, or add to a rollup.
   const [rollup = ''] = place.store.rollupsOf('clicks');
   expect(await place.store.fence(0, Number.MAX_SAFE_INTEGER, 'before', false)).toMatchObject({ owner: mine });
   await place.clickhouse.command(`TRUNCATE TABLE ${rollup}`);
@@ -174,11 +174,11 @@ test('once a fence is raised, no insert below it is accepted, and none that pass
   expect(await place.store.rollupsWithout(two.batch, next)).toEqual([rollup]);
   await place.store.fillIn(two.batch, next, rollup, { batchNoMin: two.batch.batch_no, owner: mine });
   expect(await place.store.rollupsWithout(two.batch, next)).toEqual([]);
-  // Another partition has a fence of its own.
+  // Each partition has its own fence.
   expect(await place.store.insert({ ...one.batch, partition: 0 }, part)).toEqual({ kind: 'fenced' });
 });
 
-test('an owner that raises its fence once its successor has raised one ends, and the fence of its successor stays', async () => {
+test('an owner that raises its fence after its successor has raised one ends, and the fence of its successor stays', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(5))]));
   const second = await place.own();
@@ -189,7 +189,7 @@ test('an owner that raises its fence once its successor has raised one ends, and
   expect(await place.figures()).toEqual({ rows: 10, places: 10, rollup_difference: 0 });
 });
 
-test('what an owner with a clock ahead had sent is shut out, although Postgres has lost its number and it arrives late', async () => {
+test('late inserts of an owner with a clock ahead are shut out, although Postgres has lost their batch number', async () => {
   const clock = { offMs: 5 * HOUR_MS };
   const databases = [await postgresForTest(), await clickhouseForTest()] as const;
   const time = { ...systemTime, now: () => Date.now() + clock.offMs };
@@ -206,7 +206,7 @@ test('what an owner with a clock ahead had sent is shut out, although Postgres h
   expect(await stage.store.insert(late.batch, part)).toEqual({ kind: 'fenced' });
 });
 
-test('an owner raises its fence before it numbers a batch that the next owner would not shut out', async () => {
+test('an owner raises its fence before it assigns a batch number that the next owner would not shut out', async () => {
   const clock = { offMs: 0 };
   const databases = [await postgresForTest(), await clickhouseForTest()] as const;
   const stage = new SinkStage(databases, { ...systemTime, now: () => Date.now() + clock.offMs });
@@ -222,7 +222,7 @@ test('an owner raises its fence before it numbers a batch that the next owner wo
   expect(await stage.figures()).toEqual({ rows: 10, places: 10, rollup_difference: 0 });
 });
 
-test('an owner whose Postgres loses more while it learns what was lost takes the partition again', async () => {
+test('an owner whose Postgres loses more commits during recovery acquires the partition again', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(5))]));
   first.die();
@@ -234,7 +234,7 @@ test('an owner whose Postgres loses more while it learns what was lost takes the
   await expect(sink.numbers.learn(entry, lastBatchNo + 7)).rejects.toThrow(LeaseLost);
   await place.administer('UPDATE ingest.last_batch SET last_batch_no = last_batch_no + 1');
   await sink.numbers.learn(entry, lastBatchNo + 7);
-  // Repeated after a lost answer.
+  // Repeated after a lost response.
   await sink.numbers.learn(entry, lastBatchNo + 7);
 });
 
@@ -284,7 +284,7 @@ test('frames that are in no journal are skipped once the log was read to its end
   const { producer_id } = frames[0]?.header ?? never();
   const lane = { producer_id, kind: 'click', partition: 0 } as const;
   expect(second.queue.marks).toMatchObject([{ mark: 0, ahead: [[4, 4]] }]);
-  // Frames 1 and 2 are stored; 3 is nowhere.
+  // Frames 1 and 2 are stored; frame 3 is lost.
   await second.sink.closeGaps(second.queue.gapsBelow([{ ...lane, floor: 4 }]));
   expect(second.sink.held.counters).toMatchObject({ frames_closed: 3, frames_missing: 1 });
   expect(await place.checkpoints.marks(0)).toMatchObject([{ mark: 4, ahead: [] }]);
@@ -310,7 +310,7 @@ test('frames of a disk that is restored after years are not counted again, even 
   expect(third.queue.marks).toMatchObject([{ mark: 4, ahead: [] }]);
 });
 
-test('a batch in doubt whose people are erased is stored once, and blank where it was not stored before', async () => {
+test('a batch in doubt whose people are erased is stored once, and the rows not stored before are blank', async () => {
   const frames = [place.frame([...times(20), ...times(15, lastMonth)]), place.frame(times(5))];
   const again = place.frame(times(7));
   const { organization_id } = JSON.parse(testClick(now)) as { organization_id: string };
@@ -326,7 +326,7 @@ test('a batch in doubt whose people are erased is stored once, and blank where i
         );
         await place.erasures.refresh();
       }
-      // Of a batch of its own the next answer is lost, and before it the insert.
+      // Insert 2 is lost; insert 3 takes effect, but its response is lost; insert 4 is lost.
       if (inserts === 3) await place.store.insert(batch, part);
       return { kind: 'unknown', code: 0, message: 'no answer' };
     },
@@ -416,7 +416,7 @@ function never(): never {
   throw new Error('there is no part');
 }
 
-test('a batch that Postgres has lost is completed in its rollups, and its frames are skipped when they come again', async () => {
+test('a batch that Postgres has lost is completed in its rollups, and its frames are skipped when they are delivered again', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const saved = await place.postgres.query('SELECT * FROM ingest.last_batch');
@@ -436,7 +436,7 @@ test('a batch that Postgres has lost is completed in its rollups, and its frames
   expect(await place.figures()).toEqual({ rows: 57, places: 57, rollup_difference: 0 });
 });
 
-/** What Postgres knows now. @returns how to set it back to that. */
+/** Saves the state of Postgres. @returns how to restore it. */
 async function savePostgres(): Promise<() => Promise<void>> {
   const { lastBatchNo } = await currentLease();
   const marks = await place.postgres.query('SELECT * FROM ingest.mark');
@@ -469,7 +469,7 @@ test('an owner whose Postgres lost a commit is not renewed, even if nothing more
   held.lease.abandon();
 });
 
-test('an owner whose Postgres is restored takes the partition again before it stores anything', async () => {
+test('an owner whose Postgres is restored acquires the partition again before it stores anything', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const setBack = await savePostgres();
@@ -500,7 +500,7 @@ test('commits that Postgres has lost stay known to the owners after the one that
   expect(await place.postgres.query('SELECT batch_no FROM ingest.batch')).toEqual([]);
 });
 
-test('commits of ingest are on disk when answered, even if the server is set otherwise', async () => {
+test('commits of ingest are on disk when acknowledged, even if the server is configured otherwise', async () => {
   await place.administer(
     `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$`,
   );

@@ -1,6 +1,7 @@
 /**
- * The sink stores a batch in ClickHouse exactly once. An insert that was not answered may have taken place, in the raw table
- * alone or in some of its rollups too, and may still take place. So it is never simply repeated: `reconciler.ts` finds out.
+ * The sink stores a batch in ClickHouse exactly once. An insert without an answer may have taken effect, in the raw
+ * table alone or in some of its rollups too, and may still take effect. So it is never simply repeated: `reconciler.ts`
+ * finds out.
  *
  *   formed ──BEFORE──▶ inserting ──all parts answered──▶ stored ──AFTER + marks, one transaction──▶ done
  *                          │
@@ -9,11 +10,12 @@
  *                                             ├─ absent ──▶ formed again under a higher number
  *                                             └─ partial ──▶ formed again without the rows that are stored
  *
- * A batch that is refused for its data is reconciled too; then the rows that are refused are found, and it is formed again with
- * dead letters in their place. A refusal that is not about single rows is repeated until an operator has acted.
+ * A batch that is refused for its data is reconciled too; then the refused rows are found, and the batch is formed
+ * again with dead letters in their place. A refusal that is not about single rows is retried until an operator has
+ * acted.
  *
- * Must stay true (see also `held-partition.ts`, `batch-numbers.ts`, `reconciler.ts`):
- * - No row is sent to ClickHouse whose batch is not in Postgres with its number and parts.
+ * Invariants (see also `held-partition.ts`, `batch-numbers.ts`, `reconciler.ts`):
+ * - A row is sent to ClickHouse only if its batch is in Postgres with its number and parts.
  * - A batch is begun only when the one before is stored, absent or partial.
  * - Marks move in the transaction that removes the batch, and only for frames whose rows are in ClickHouse.
  */
@@ -35,7 +37,7 @@ export class Sink {
   readonly numbers: BatchNumbers;
   readonly batches: PartitionBatches;
   readonly reconciler: Reconciler;
-  /** Why ClickHouse takes no rows, while it refuses them; empty otherwise. */
+  /** Why ClickHouse refuses rows; empty if it does not. */
   refusal = '';
 
   constructor(held: HeldPartition) {
@@ -74,7 +76,10 @@ export class Sink {
     }
   }
 
-  /** Stores rows that are of no frame, as a batch of their own: whole, or it is in doubt or refused. @throws LeaseLost */
+  /**
+   * Stores rows that belong to no frame as a separate batch. It is completely stored, in doubt, or refused.
+   * @throws LeaseLost
+   */
   async storeAside(partsOf: (batch: BatchName) => FormedPart[]): Promise<InsertState> {
     const { failpoints } = this.held.parts;
     const name = this.numbers.nextName();
@@ -92,11 +97,11 @@ export class Sink {
     return isStored ? 'stored' : state;
   }
 
-  /** AFTER and the marks. @throws LeaseLost */
+  /** Writes AFTER and the marks. @throws LeaseLost */
   async finish(entry: BatchEntry, frames: readonly Pick<LogFrame, 'header'>[]): Promise<void> {
     const { parts, queue, lease, inDoubt } = this.held;
     const marks = queue.marksWith(frames);
-    // With the marks: discarded later, it might be by an owner under which Postgres was restored.
+    // Discarded together with the marks: a later discard might be done by an owner under which Postgres was restored.
     const finished = inDoubt.committed(runsOf(frames));
     await this.held.patiently(() =>
       parts.checkpoints.commit(lease.lease, entry.batch_no, entry.stream_time, marks, finished),
@@ -106,13 +111,16 @@ export class Sink {
     parts.failpoints.pass('after');
   }
 
-  /** Moves marks past frames that exist in no store. Not while a batch is being stored. @throws LeaseLost */
+  /**
+   * Moves marks past frames that exist in no store. Not to be called while a batch is being stored.
+   * @throws LeaseLost
+   */
   async closeGaps(gaps: readonly Gap[]): Promise<void> {
     const { parts, queue, lease, inDoubt, counters } = this.held;
     for (const { holes, marks } of gaps) {
       const { producer_id, kind, partition } = marks;
       const runs = holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to }));
-      // Repeats that were dropped have no row, so installs and events don't say what is missing.
+      // Dropped repeats have no row, so for installs and events a missing row proves nothing.
       const missing = kind === 'click' ? inDoubt.countOthers(runs) : 0;
       await this.held.patiently(() => parts.checkpoints.moveMarks(lease.lease, [marks]));
       queue.committed([], [marks]);

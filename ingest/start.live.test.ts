@@ -1,4 +1,4 @@
-/** Ingest's first moments, as a process of its own, with nothing there that it needs. */
+/** Ingest as a separate process, started without any of the servers that it needs. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { childEnvironment } from '#common/process/config.ts';
 import { freePort } from '#deploy/local/ports.ts';
 
-test('while NATS is unreachable, ingest stays up, says what it waits for, and stops when asked', async () => {
+test('while NATS is unreachable, ingest stays up, reports what it waits for, and stops when asked', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ingest-start-'));
   const [port, unused] = [await freePort(), await freePort()];
   const child = spawn(process.execPath, ['dist/ingest/main.js'], {

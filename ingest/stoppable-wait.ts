@@ -38,7 +38,7 @@ export class StoppableWait {
     });
   }
 
-  /** Ends the pause, if there is one. */
+  /** Ends the current pause, if any. */
   wake(): void {
     this.#wake?.();
   }

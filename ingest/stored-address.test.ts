@@ -13,7 +13,7 @@ const address = fc.oneof(
   fc.constantFrom('1.2.3.4.', '.1.2.3.4', '1.2.3.4\n', '::ffff:1.2.3.4', '2001:db8::1', '1.2.3.4~hash'),
 );
 
-test('an IPv4 address that is read without the library is stored as the library reads it', () => {
+test('an IPv4 address parsed without the library is stored as the library parses it', () => {
   fc.assert(
     fc.property(address, (text) => {
       const bare = text.split('~')[0] ?? '';

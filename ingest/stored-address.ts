@@ -1,18 +1,18 @@
-/** IP addresses as they are compared and stored. */
+/** Normalizes IP addresses for comparison and storage. */
 import ipaddr from 'ipaddr.js';
 import { addressNetworkOf, withoutHash } from '#common/address-writer.ts';
 import type { PrivacyMode } from '#common/log/record.ts';
 
 const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
-/** As nearly every IPv4 address is written: valid, and in its one spelling. The library takes 2 µs to say so. */
+/** The usual form of an IPv4 address: valid and canonical. The library takes 2 µs for the same check. */
 const usualIpv4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 
-/** What distinguishes visitors: the address in one spelling, or all that its edge wrote of it. */
+/** What distinguishes visitors: the canonical address, or everything that the edge wrote of it. */
 export function visitorAddress(text: string): string {
   return withoutHash(text) === text ? normalizedIp(text) : text;
 }
 
-/** One spelling per address: IPv4 dotted, IPv6 shortened, IPv4 inside IPv6 as IPv4; empty if the text is not an address. */
+/** The canonical form: IPv4 dotted, IPv6 shortened, IPv4 inside IPv6 as IPv4; empty if the text is not an address. */
 export function normalizedIp(recorded: string): string {
   const text = withoutHash(recorded);
   if (usualIpv4.test(text)) return text;
@@ -21,7 +21,7 @@ export function normalizedIp(recorded: string): string {
   return ipaddr.process(text).toString();
 }
 
-/** The address as the app may keep it: IPv4 cut to /24, IPv6 to /48, whole, or none. */
+/** The address as the app may store it: IPv4 truncated to /24, IPv6 to /48, whole, or none. */
 export function storedIp(ip: string, mode: PrivacyMode): string {
   if (ip === '' || mode === 'no_ip') return '';
   if (mode === 'full_ip') return ip;

@@ -1,8 +1,8 @@
 /**
  * Takes frames from the queue and stores them batch by batch.
  *
- * Must stay true: while one batch is being stored the next is formed, but batches, late attributions and closed gaps are stored
- * one after the other, so the committed time only goes forward.
+ * Invariant: while one batch is being stored the next is formed, but batches, late attributions and closed gaps are
+ * stored one after another, so the committed time never goes back.
  */
 import type { FormedBatch } from './formed-batch.ts';
 import type { MarkExchange } from './mark-exchange.ts';
@@ -14,10 +14,10 @@ export class StoringLoop {
   #isStoring = false;
   #areStraysFormed = false;
   #areStraysStored = false;
-  /** What is stored one after the other: batches, and late attributions between them. */
+  /** Serializes everything that is stored: batches, and late attributions between them. */
   #turn: Promise<void> = Promise.resolve();
   #newestBatch: Promise<void> = Promise.resolve();
-  /** Marks are moved without a batch; nothing is stored meanwhile. */
+  /** Pending while marks are moved without a batch; nothing is stored in the meantime. */
   #closing: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
 
@@ -26,27 +26,27 @@ export class StoringLoop {
     this.#exchange = exchange;
   }
 
-  /** Nothing waits or is being stored. */
+  /** Whether no frame waits or is being stored. */
   get isIdle(): boolean {
     return !this.#isStoring && this.#sink.held.queue.isEmpty;
   }
 
-  /** Whether a record of a batch that is not decided yet is in another partition than its id belongs to. */
+  /** Whether a batch that is not decided yet has a record in a partition other than that of its id. */
   get hasUndecidedStrays(): boolean {
     return this.#areStraysFormed || this.#areStraysStored;
   }
 
-  /** The batch that is being formed has such a record. */
+  /** Notes that the batch being formed has such a record. */
   noteStrays(): void {
     this.#areStraysFormed = true;
   }
 
-  /** Settles when the batch that was begun last is stored, or never will be. */
+  /** Settles when the most recently begun batch is stored, or will never be stored. */
   get newestBatch(): Promise<void> {
     return this.#newestBatch;
   }
 
-  /** Ends the loop; the first failure is what `run` throws. */
+  /** Ends the loop; `run` throws the first failure. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     this.#sink.held.queue.stop();
@@ -81,12 +81,14 @@ export class StoringLoop {
     await this.#closing;
   }
 
-  /** Runs work that stores something when nothing else is stored. */
+  /** Runs work that stores something while nothing else is being stored. */
   inTurn(work: () => Promise<void>): Promise<void> {
     return this.#inOrder(() => this.#whileStoring(work));
   }
 
-  /** Closes the gaps below the floors of publishers. Only when all that the log holds was read, and none of it waits. */
+  /**
+   * Closes the gaps below the floors of publishers. Call only when everything in the log was read and no frame waits.
+   */
   closeGaps(): void {
     const gaps = this.#sink.held.queue.gapsBelow(this.#exchange.takeFloors());
     if (gaps.length === 0) return;

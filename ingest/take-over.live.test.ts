@@ -19,7 +19,10 @@ const patience = { timeout: 45_000, interval: 250 };
 const long = 90_000;
 const ingestTables = ['lease', 'checkpoint', 'mark', 'batch', 'last_batch'];
 
-/** Postgres as it was: what a restore, or a fail-over to a copy that is behind, makes of it. */
+/**
+ * Saves the state of Postgres, for a simulated restore or failover to a replica that lags.
+ * @returns how to restore it.
+ */
 async function save(): Promise<() => Promise<void>> {
   for (const table of ingestTables) {
     await postgres.execute(`DROP TABLE IF EXISTS saved_${table}`);
@@ -45,7 +48,7 @@ test(
     await expect.poll(() => proxy.held, patience).toBe(1);
     first.process.kill('SIGKILL');
     await first.exited;
-    // Nothing is known any more of what the dead owner had sent.
+    // After this, ClickHouse has no record of the queries that the dead owner sent.
     await way.clickhouse.kill('SIGKILL');
     await way.clickhouse.restart();
     const second = way.ingest('', 'ingest-b', 1);
@@ -60,7 +63,7 @@ test(
   long,
 );
 
-test('after Postgres is restored to an earlier state, what was stored since is counted once', {
+test('after Postgres is restored to an earlier state, records stored since then are counted once', {
   tags: ['slow'],
   timeout: long,
 }, async () => {

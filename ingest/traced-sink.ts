@@ -1,6 +1,6 @@
 /**
- * The parts of a sink that sends traces: when a batch is committed, each sampled click in it gets a span for the batch and below it
- * one for each insert of its table and one for the commit.
+ * Sink parts that send traces: when a batch is committed, each sampled click in it gets a span for the batch and, below
+ * it, one span for each insert of its table and one for the commit.
  */
 import { traceOfClick } from '#common/tracing/click-traces.ts';
 import { newSpanId, type SpanContent, type Tracing } from '#common/tracing/tracing.ts';
@@ -15,11 +15,11 @@ interface FollowedBatch {
   readonly inserts: SpanContent[];
 }
 
-/** Of one batch; further ones have no span of it. */
+/** Maximum sampled clicks per batch; further ones get no span. */
 const clicksMax = 256;
-/** Batches that are never committed under their number are forgotten, oldest first. */
+/** Batches that are never committed under their number are dropped, oldest first. */
 const batchesMax = 128;
-/** Inserts of one batch: one for each table and month. */
+/** Maximum recorded inserts per batch: one for each table and month. */
 const insertsMax = 16;
 
 export function tracedSink(parts: SinkParts, tracing: Tracing): SinkParts {

@@ -1,9 +1,9 @@
-/** The salts of recent days. They are random, kept for some days, and then deleted for good. */
+/** The salts of recent days. They are random, kept for some days, and then permanently deleted. */
 import { DAY_MS } from '#common/durations.ts';
 import type { Time } from '#common/time.ts';
 import type { Checkpoints } from './checkpoints.ts';
 
-/** The log keeps records for three days; a journal may wait longer for it. */
+/** The log keeps records for three days, but records may wait longer in a journal. */
 const keptDays = 14;
 const cachedMax = 64;
 
@@ -28,7 +28,7 @@ export class VisitorSalts {
 
   readonly has = (day: number): boolean => this.#salts.has(day);
 
-  /** The salt of a day that was prepared. */
+  /** The salt of a prepared day. */
   readonly of = (day: number): string => {
     const salt = this.#salts.get(day);
     if (salt === undefined) throw new Error(`The salt of day ${day} was not prepared.`);

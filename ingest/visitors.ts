@@ -1,10 +1,10 @@
 /**
- * The number of a visitor: the same person on the same app and day has the same number. Without the day's salt, nothing reveals
- * whose it is, or that two apps have the same person.
+ * Computes the number of a visitor: the same person on the same app and day has the same number. Without the day's
+ * salt, a number reveals neither the person nor that two apps have the same visitor.
  *
- * App, address and agent become 64 bits each by SHA-256 with the salt, cached while they are in use; the three are then
- * mixed under a key of the day by HalfSipHash-2-4 (Aumasson and Bernstein; github.com/veorq/SipHash), which costs a tenth
- * of a SHA-256 for each click. 52 bits are kept, which a double holds exactly.
+ * App, address and agent are each hashed to 64 bits by SHA-256 with the salt; these are cached while in use. The three
+ * are then mixed under a key of the day by HalfSipHash-2-4 (Aumasson and Bernstein; github.com/veorq/SipHash), which
+ * costs a tenth of a SHA-256 per click. 52 bits are kept, which a double represents exactly.
  */
 import { hash } from 'node:crypto';
 import { type ByteText, uint32Bytes } from '#clickhouse/row-binary.ts';
@@ -24,7 +24,7 @@ export function dayOf(epochMs: number): number {
   return Math.floor(epochMs / DAY_MS);
 }
 
-/** 64 bits of a text under a day's salt, in two halves. */
+/** A 64-bit hash of a text with a day's salt, in two halves. */
 export interface Words {
   readonly day: number;
   readonly low: number;
@@ -60,7 +60,7 @@ class WordHash {
     this.#word(high);
   }
 
-  /** @param bytes how many were added; the algorithm puts them into the last word. */
+  /** @param bytes how many were added; the algorithm encodes them in the last word. */
   end(bytes: number): void {
     this.#word(bytes << 24);
     this.#v2 ^= 0xee;
@@ -98,7 +98,7 @@ class WordHash {
   }
 }
 
-/** A text, for example an address in one spelling, and its latest hash. */
+/** A text, for example a canonical address, and its latest hash. */
 export interface HashedText {
   readonly text: string;
   words: Words | undefined;

@@ -1,11 +1,11 @@
-/** A copy of a postback of Apple's, as it is stored. */
+/** A copy of a postback from Apple, as it is stored, and the parser of its fields. */
 
 export const adFrameworks = ['skadnetwork', 'adattributionkit'] as const;
 export type AdFramework = (typeof adFrameworks)[number];
 
 /**
- * `development`: Apple signed it, but for a test. `bad_signature`: not signed by the key that it names, or changed since.
- * `unknown_key`, `unknown_version`: the signature could not be checked.
+ * `development`: Apple signed it, but for a test. `bad_signature`: not signed by the key that it names, or changed
+ * afterwards. `unknown_key`, `unknown_version`: the signature could not be checked.
  */
 export type UnverifiedReason = 'development' | 'bad_signature' | 'unknown_key' | 'unknown_version';
 
@@ -33,7 +33,7 @@ export interface AdPostback {
   readonly country_code: string | null;
 }
 
-/** Reads the fields of a message; one that is not of its form makes the message invalid. */
+/** Reads the fields of a message. A field with an invalid value makes the message invalid. */
 export class PostbackFields {
   isValid = true;
   readonly #fields: Readonly<Record<string, unknown>>;
@@ -59,7 +59,7 @@ export class PostbackFields {
       : this.#none(value);
   }
 
-  /** An id in the App Store: a number, or its digits. */
+  /** An id in the App Store: a number, or its digits as text. */
   storeId(name: string): string | null {
     const value = this.#fields[name];
     const digits = typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : value;

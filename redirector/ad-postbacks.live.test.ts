@@ -41,7 +41,7 @@ async function newApp(app_store_id: string | null, member = owner): Promise<App>
   return { id: String(body.id), host: String(body.host) };
 }
 
-/** A phone that has an address of its own. */
+/** Sends from a phone with its own address. */
 function send(host: string, path: string, message: object | string, headers: Record<string, string> = {}) {
   const body = typeof message === 'string' ? message : JSON.stringify(message);
   const from = { 'x-forwarded-for': `198.51.100.${++senders % 250}`, 'content-type': 'application/json' };
@@ -62,9 +62,9 @@ async function listed(app: App, query = '', member = owner) {
   return { status, ...body };
 }
 
-/** A postback of version 4 that Apple did not sign. */
+/** A version 4 postback that Apple did not sign. */
 const forged = (n: number) => ({ ...example, 'transaction-id': `forged-${n}` });
-/** One of AdAttributionKit, signed with a key of ours that the operator set. */
+/** An AdAttributionKit postback, signed with our own key, which the operator configured. */
 const signed = (id: string, app_store_id: number, more: object = {}, outer: object = {}) => ({
   'jws-string': jws(ourKid, kid, {
     'advertised-item-identifier': app_store_id,
@@ -80,7 +80,7 @@ const signed = (id: string, app_store_id: number, more: object = {}, outer: obje
 test('Apple’s own example is stored once for the app that it names, however often it is sent', async () => {
   const app = await newApp('525463029');
   for (let n = 0; n < 3; n++) expect(await send(app.host, skadnetworkPath, example)).toBe(200);
-  // A copy that differs only in unsigned values is no second conversion, and does not change the first.
+  // A copy that differs only in unsigned values is not a second conversion, and does not change the first.
   expect(await send(app.host, skadnetworkPath, { ...example, 'conversion-value': 1 })).toBe(200);
   const { data, counts, next_cursor } = await listed(app);
   expect(data).toEqual([
@@ -105,7 +105,7 @@ test('Apple’s own example is stored once for the app that it names, however of
   expect(Object.keys(data[0])).not.toContain('id');
 });
 
-test('an example of AdAttributionKit made in developer settings is a test, also without the slash', async () => {
+test('an AdAttributionKit example made in developer settings is a test, also at the path without the slash', async () => {
   const app = await newApp('10738027756');
   expect(await send(app.host, adAttributionKitPath.slice(0, -1), developmentExample)).toBe(200);
   const { data, counts } = await listed(app);
@@ -115,7 +115,7 @@ test('an example of AdAttributionKit made in developer settings is a test, also 
   expect(counts).toEqual([]);
 });
 
-test('a changed field, a wrong key and an unknown version are stored as not verified, and counted nowhere', async () => {
+test('postbacks with a changed field, a wrong key or an unknown version are stored as not verified, and are not counted', async () => {
   const app = await newApp('525463029', await api.member());
   const key = testKey('skadnetwork');
   const values = ['4.0', 'com.example', '5239', 525463029, 'wrong-key', false, 'example.com', 1, true, 0];
@@ -140,7 +140,7 @@ test('a changed field, a wrong key and an unknown version are stored as not veri
   ]);
 });
 
-test('a forged copy cannot keep the real one out, and cannot replace it', async () => {
+test('a forged copy cannot block the real one, and cannot replace it', async () => {
   const app = await newApp('525463029', await api.member());
   const fake = { ...example, 'source-identifier': '11' };
   const rows = () =>
@@ -161,14 +161,14 @@ test('each conversion window of one transaction is stored', async () => {
   expect((await listed(app)).data.map((row: { sequence_index: number }) => row.sequence_index)).toEqual([2, 1, 0]);
 });
 
-test('a copy belongs to an app of the host’s organization with this App Store id, or to none', async () => {
+test('a copy is stored for an app of the host’s organization with this App Store id, or not at all', async () => {
   const stranger = await api.member();
   const [ours, other, theirs] = [await newApp('88'), await newApp('89'), await newApp('88', stranger)];
   // Devices send to the registrable domain, which the apps of an organization may share.
   expect(await send(ours.host, adAttributionKitPath, signed('shared', 89))).toBe(200);
   expect(await send(ours.host, adAttributionKitPath, signed('mine', 88))).toBe(200);
   expect(await send(ours.host, adAttributionKitPath, signed('late', 90))).toBe(200);
-  // As for an app of another organization: the answer does not tell who owns which app.
+  // The same answer as for an app of another organization, so that it does not reveal who owns which app.
   expect(await send(other.host, adAttributionKitPath, signed('foreign', 92))).toBe(200);
   expect(await send('unknown.example', adAttributionKitPath, signed('nowhere', 88))).toBe(404);
   expect(await send('', adAttributionKitPath, signed('hostless', 88))).toBe(404);
@@ -177,7 +177,7 @@ test('a copy belongs to an app of the host’s organization with this App Store 
   expect([await ids(ours), await ids(other), await ids(theirs, stranger)]).toEqual([['mine'], ['shared'], []]);
 });
 
-test('only members of the organization see them', async () => {
+test('only members of the organization see the postbacks', async () => {
   const app = await newApp('91');
   await send(app.host, adAttributionKitPath, signed('secret', 91));
   const stranger = await api.member();
@@ -187,7 +187,7 @@ test('only members of the organization see them', async () => {
   expect((await listed(app, '', viewer)).data).toHaveLength(1);
 });
 
-test('a body that is not a postback is refused, and one beyond the size limit ends the connection', async () => {
+test('a body that is not a postback is rejected, and one above the size limit ends the connection', async () => {
   const app = await newApp('525463029');
   expect(await send(app.host, skadnetworkPath, 'no json')).toBe(400);
   expect(await send(app.host, skadnetworkPath, '')).toBe(400);
@@ -200,14 +200,14 @@ test('a body that is not a postback is refused, and one beyond the size limit en
   expect((await edge.get(app.host, skadnetworkPath)).status).toBe(404);
 });
 
-test('an address, and forged copies of an app, have a limit a minute; the device is asked to try again', async () => {
+test('postbacks per address and forged copies per app are limited per minute; the device is asked to try again', async () => {
   const app = await newApp('525463029', await api.member());
   nowMs += 120_000;
   const statuses = [];
   for (let n = 0; n <= adPostbackLimits.unverifiedMax; n++)
     statuses.push(await send(app.host, skadnetworkPath, forged(n)));
   expect(statuses).toEqual([...Array<number>(adPostbackLimits.unverifiedMax).fill(200), 500]);
-  // Real ones still get in.
+  // Real postbacks are still accepted.
   expect(await send(app.host, skadnetworkPath, example)).toBe(200);
   const same = { 'x-forwarded-for': '203.0.113.9' };
   for (let n = 0; n < adPostbackLimits.perAddressMax; n++) await send(app.host, skadnetworkPath, 'x', same);
@@ -216,11 +216,11 @@ test('an address, and forged copies of an app, have a limit a minute; the device
   expect(await send(app.host, skadnetworkPath, example, same)).toBe(200);
 });
 
-test('an app keeps 50 forged copies of a day, and room for the others', async () => {
+test('at most 50 forged copies per app and day are stored, so that there is room for real ones', async () => {
   const app = await newApp('525463029', await api.member());
   for (let n = 0; n < 60; n++) {
     nowMs += 60_000;
-    // Those that are dropped too: the host of another owner would drop them all.
+    // The dropped ones get 200 too: otherwise a host of another owner could make devices resend them all.
     expect(await send(app.host, skadnetworkPath, forged(n))).toBe(200);
   }
   expect(await send(app.host, skadnetworkPath, example)).toBe(200);
@@ -230,13 +230,13 @@ test('an app keeps 50 forged copies of a day, and room for the others', async ()
   expect(stored).toEqual([{ verified: 1, unverified: 50 }]);
   await edge.db.execute('UPDATE ad_postbacks_stored SET verified = 20000 WHERE app_id = $1', [app.id]);
   expect(await send(app.host, skadnetworkPath, appleExamples['3.0, won'])).toBe(500);
-  // A new day begins at zero.
+  // A new day starts at zero.
   await edge.db.execute('UPDATE ad_postbacks_stored SET day = day - 1 WHERE app_id = $1', [app.id]);
   expect(await send(app.host, skadnetworkPath, appleExamples['3.0, won'])).toBe(200);
 });
 
 test.each(['2026', '1/2/2026', 'Nov2026', '2026-11-23', '2026-11-23T10:00:00', '2026-02-30T00:00:00Z'])(
-  'a list from or until a time that is not one is a 400: %s',
+  'a list from or until an invalid time gets 400: %s',
   async (time) => {
     const app = await newApp(null);
     for (const name of ['received_after', 'received_before'])
@@ -244,7 +244,7 @@ test.each(['2026', '1/2/2026', 'Nov2026', '2026-11-23', '2026-11-23T10:00:00', '
   },
 );
 
-test('those older than 180 days are removed as new ones come, and are not listed', async () => {
+test('postbacks older than 180 days are deleted as new ones arrive, and are not listed', async () => {
   const app = await newApp('525463029');
   for (const name of ['2.2', '3.0, not won', '4.0, coarse value'] as const)
     await send(app.host, skadnetworkPath, appleExamples[name]);
@@ -258,7 +258,7 @@ test('those older than 180 days are removed as new ones come, and are not listed
   expect(left).toEqual([{ version: '4.0' }, { version: '4.0' }]);
 });
 
-test('pages neither skip nor repeat, and filters narrow the list and the counts', async () => {
+test('pages neither skip nor repeat postbacks, and filters apply to the list and the counts', async () => {
   const app = await newApp('92');
   for (let n = 0; n < 7; n++) {
     const more = { 'source-identifier': n < 5 ? '12' : '345', 'did-win': n !== 4 };
@@ -299,7 +299,7 @@ test('pages neither skip nor repeat, and filters narrow the list and the counts'
     expect([wrong, (await listed(app, `?${wrong}`)).status]).toEqual([wrong, 400]);
 });
 
-test('while Postgres refuses, the device is asked to try again, and nothing is lost', async () => {
+test('while Postgres is unavailable, the device is asked to try again, and nothing is lost', async () => {
   const app = await newApp('525463029', await api.member());
   expect((await edge.get(app.host, '/unknown')).status).toBe(404);
   await edge.db.execute('ALTER FUNCTION signpost_store_ad_postback(text, text, jsonb) RENAME TO away');

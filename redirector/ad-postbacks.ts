@@ -1,7 +1,8 @@
 /**
- * Receives the copies of postbacks that Apple's devices send to an app's host. A device that gets no 200 tries again, up to nine
- * times in nine days; of AdAttributionKit, only after a 500. So everything that may pass is answered with 500. A copy that belongs to no app
- * of the host's organization is answered like one that is stored: the difference would tell anyone which apps have the same owner.
+ * Receives the copies of postbacks that Apple's devices send to an app's host. A device that gets no 200 tries again,
+ * up to nine times in nine days; for AdAttributionKit, only after a 500. So every temporary failure is answered with
+ * 500. A copy that belongs to no app of the host's organization gets the same answer as a stored copy: a difference
+ * would reveal which apps have the same owner.
  */
 import type { Clock } from '#common/clock.ts';
 import { limitAddress } from '#common/http/peer.ts';
@@ -18,10 +19,10 @@ import { isHost } from './visitor.ts';
 
 export const adPostbackLimits = {
   bodyBytesMax: 8_192,
-  /** Per minute and process: of an address (many phones may share one), and of all. */
+  /** Maximum per minute and process, for one address (which many phones may share) and in total. */
   perAddressMax: 300,
   perProcessMax: 3_000,
-  /** Not verified ones of an app, per minute and process; a day's are limited in Postgres. */
+  /** Maximum unverified postbacks of an app, per minute and process; Postgres limits them per day. */
   unverifiedMax: 30,
   storingMax: 4,
   storeMs: 1_000,
@@ -95,7 +96,7 @@ export class AdPostbacks {
     res.onData((chunk, isEnd) => {
       if (isOver) return;
       bytes += chunk.byteLength;
-      // The rest of a body that is too large must not be read as a request: the connection ends.
+      // The rest of an oversized body must not be read as a request, so the connection ends.
       if (bytes > adPostbackLimits.bodyBytesMax) {
         isOver = true;
         answer('too_large', true);
@@ -112,7 +113,7 @@ export class AdPostbacks {
   async #take(framework: AdFramework, { host, ip }: Sender, body: string): Promise<AdPostbackOutcome> {
     const { apps, clock, keys } = this.#parts;
     const nowMs = clock();
-    // An address beyond its limit must not use up that of all.
+    // Checked first, so that an address over its limit does not use up the limit of all.
     if (this.#windows.take(limitAddress(ip), nowMs).count > adPostbackLimits.perAddressMax) return 'rate_limited';
     if (this.#windows.take('', nowMs).count > adPostbackLimits.perProcessMax) return 'rate_limited';
     if (!isHost(host)) return 'no_app';
@@ -136,7 +137,7 @@ export class AdPostbacks {
       const storing = this.#parts.db.query(store, [hostApp, app_store_id, JSON.stringify(fields)]);
       const [row] = (await within(storing, adPostbackLimits.storeMs)) as { outcome: StoreOutcome }[];
       if (row?.outcome === 'stored') return fields.unverified_reason === null ? 'stored' : 'stored_unverified';
-      // Those would only come again, and be refused for an app of the same owner only.
+      // A 500 would only make the device send it again, and would reveal that the app has the same owner.
       if (row?.outcome === 'limit' && fields.unverified_reason !== null) return 'limit_unverified';
       return row?.outcome ?? 'unavailable';
     } catch {
@@ -147,7 +148,7 @@ export class AdPostbacks {
   }
 }
 
-/** By Apple's paths, with and without the slash. */
+/** The receivers for Apple's paths, with and without a trailing slash. */
 export function adPostbackReceivers(postbacks: AdPostbacks): [string, Receiver][] {
   return adFrameworks.flatMap((framework) => {
     const folder = framework === 'skadnetwork' ? 'skadnetwork' : 'appattribution';

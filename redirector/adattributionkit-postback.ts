@@ -1,4 +1,6 @@
-/** Apple, "Verifying a postback": AdAttributionKit's postbacks, a JWS with a few unsigned fields beside it. */
+/**
+ * Reads AdAttributionKit postbacks: a JWS with some unsigned fields beside it. Source: Apple, "Verifying a postback".
+ */
 import { verify } from 'node:crypto';
 import { objectIn } from '#common/json-object.ts';
 import {
@@ -15,7 +17,7 @@ import {
 } from './ad-postback.ts';
 import { type AppleKeys, isDevelopmentKey } from './apple-keys.ts';
 
-/** Null if it is no postback. */
+/** Null if the body is not a postback. */
 export function readAdAttributionKitPostback(body: string, keys: AppleKeys): AdPostback | null {
   const outer = new PostbackFields(objectIn(body));
   const [header = '', payload = '', signature = ''] =
@@ -48,7 +50,7 @@ export function readAdAttributionKitPostback(body: string, keys: AppleKeys): AdP
 function reasonOf(header: string, payload: string, signature: string, keys: AppleKeys): UnverifiedReason | null {
   const { alg, kid } = objectIn(Buffer.from(header, 'base64url').toString());
   const key = alg === 'ES256' && typeof kid === 'string' ? keys.get(kid) : undefined;
-  // The keys of SKAdNetwork have names that no header has.
+  // A header cannot select the keys of SKAdNetwork.
   if (key === undefined || typeof kid !== 'string' || kid.startsWith('skadnetwork')) return 'unknown_key';
   const isSigned = verify(
     'sha256',

@@ -1,14 +1,14 @@
-/** Writes answers. Only text from this program or from the URL parser reaches a header. */
+/** Writes responses. Only text from this program or from the URL parser reaches a header. */
 import { endHead, type HttpResponse } from '#common/http/uws.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import { type AnswerHeaders, pageHeaders, refusalHeaders } from '#common/redirect/answer-headers.ts';
 import { ownPage, type PageReason, refusals } from '#common/redirect/page.ts';
 
-/** How to send an answer. */
+/** How to send a response. */
 export interface ResponseOptions {
   readonly isHead: boolean;
   readonly wantsJson: boolean;
-  /** The connection must end with this answer, because the process is stopping. */
+  /** Whether the connection must end with this response, because the process is stopping. */
   readonly isLast: boolean;
 }
 
@@ -31,12 +31,12 @@ export function sendText(
   else res.end(text, manner.isLast);
 }
 
-/** @param policy its Content-Security-Policy; empty for that of pages without scripts. */
+/** @param policy the page's Content-Security-Policy; if empty, that of pages without scripts. */
 export function sendPage(res: HttpResponse, html: string, manner: ResponseOptions, policy = ''): void {
   sendText(res, '200 OK', html, manner, pageHeaders(policy));
 }
 
-/** @param app of the host, if it is known: it may have a page of its own. */
+/** @param app the app of the host, if known: it may have its own page. */
 export function sendRefusal(
   res: HttpResponse,
   reason: PageReason,

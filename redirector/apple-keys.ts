@@ -1,5 +1,5 @@
 /**
- * The public keys with which Apple signs postbacks, as its documentation names them: "Verifying an install-validation postback"
+ * The public keys with which Apple signs postbacks, from its documentation: "Verifying an install-validation postback"
  * (StoreKit) and "Verifying a postback" (AdAttributionKit). An operator can add keys and replace these.
  */
 import { createPublicKey, type KeyObject } from 'node:crypto';
@@ -7,9 +7,9 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 const p256 = (point: string) => `MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE${point}`;
 const production = p256('Wdp8GPcGqmhgzEFj9Z2nSpQVddayaPe4FMzqM9wib1+aHaaIzoHoLN9zW4K8y4SPykE3YVK3sVqW6Af0lfx3gg==');
 
-/** SKAdNetwork's postbacks do not name their key. */
+/** Our name for the key of SKAdNetwork postbacks, which do not name their key. */
 export const SKADNETWORK_KEY = 'skadnetwork';
-/** That of version 2.0. */
+/** The key for version 2.0. */
 export const SKADNETWORK_2_0_KEY = 'skadnetwork/2.0';
 
 const published: Readonly<Record<string, string>> = {
@@ -27,7 +27,7 @@ const published: Readonly<Record<string, string>> = {
 
 export type AppleKeys = ReadonlyMap<string, KeyObject>;
 
-/** @param more `name=key` each, as APPLE_ATTRIBUTION_KEYS has them. */
+/** @param more entries of the form `name=key`, as in APPLE_ATTRIBUTION_KEYS. */
 export function appleKeys(more: readonly string[] = []): AppleKeys {
   const own = more.map((entry): [string, string] => {
     const mark = entry.indexOf('=');
@@ -40,7 +40,7 @@ function keyOf(text: string): KeyObject {
   return createPublicKey({ key: Buffer.from(text, 'base64'), format: 'der', type: 'spki' });
 }
 
-/** Anyone with a phone in developer mode can have postbacks signed with such a key. */
+/** Anyone with a phone in developer mode can get postbacks signed with such a key. */
 export function isDevelopmentKey(name: string): boolean {
   return name.startsWith('apple-development-identifier/');
 }

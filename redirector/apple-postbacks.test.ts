@@ -18,7 +18,7 @@ test.each(Object.entries(appleExamples))('Apple’s example of SKAdNetwork %s is
   });
 });
 
-test('a change of any signed field is found, and a change of an unsigned one is not', () => {
+test('a changed signed field is detected, and a changed unsigned field is not', () => {
   const example = appleExamples['4.0, fine value'];
   const other: Record<string, unknown> = {
     version: '3.0',
@@ -48,7 +48,7 @@ test('a change of any signed field is found, and a change of an unsigned one is 
   });
 });
 
-test('fields that a version does not sign are not taken from it', () => {
+test('fields that a version does not sign are ignored', () => {
   const added = { 'source-identifier': '1234', 'postback-sequence-index': 2 };
   expect(skadnetwork({ ...appleExamples['3.0, won'], ...added, 'source-domain': 'evil.example' })).toMatchObject({
     unverified_reason: null,
@@ -64,13 +64,13 @@ test('fields that a version does not sign are not taken from it', () => {
   expect(skadnetwork({ ...appleExamples['4.0, fine value'], 'campaign-id': 7 })?.campaign_id).toBeNull();
 });
 
-test('unknown versions are kept as unverified, and so is version 1', () => {
+test('unknown versions, and version 1, are stored as unverified', () => {
   const example = appleExamples['4.0, fine value'];
   for (const version of ['1.0', '4.1', '5.0'])
     expect(skadnetwork({ ...example, version })).toMatchObject({ version, unverified_reason: 'unknown_version' });
 });
 
-test('version 2.0 is verified with its own key, of another curve', () => {
+test('version 2.0 is verified with its own key, which uses another curve', () => {
   const key = testKey('skadnetwork/2.0', 'prime192v1');
   const message = { ...appleExamples['2.1'], version: '2.0' };
   const values = ['2.0', 'com.example', 42, 525463029, message['transaction-id'], true, 1234567891];
@@ -79,7 +79,7 @@ test('version 2.0 is verified with its own key, of another curve', () => {
   expect(skadnetwork(signed)?.unverified_reason).toBe('bad_signature');
 });
 
-test('what Apple signs for an ad in a development build is a test, wherever the 0 is written', () => {
+test('postbacks that Apple signs for an ad in a development build are tests, wherever the 0 is written', () => {
   const key = testKey('skadnetwork');
   const { 'source-app-id': _, ...message } = appleExamples['2.1'];
   const values = ['2.1', 'com.example', 42, 525463029, message['transaction-id'], true, 0];
@@ -88,7 +88,7 @@ test('what Apple signs for an ad in a development build is a test, wherever the 
     expect(skadnetwork({ ...signed, ...source }, appleKeys([key.setting]))?.unverified_reason).toBe('development');
 });
 
-test('the signed number of an app is not taken for a domain', () => {
+test('the signed number of an app is not accepted as a domain', () => {
   const { 'source-app-id': source, ...message } = appleExamples['2.1'];
   expect(skadnetwork({ ...message, 'source-app-id': source })?.unverified_reason).toBeNull();
   const moved = skadnetwork({ ...message, 'source-domain': String(source) });
@@ -96,7 +96,7 @@ test('the signed number of an app is not taken for a domain', () => {
   expect(moved?.unverified_reason).not.toBeNull();
 });
 
-test('Apple’s example of AdAttributionKit is signed by its development key, so it is a test', () => {
+test('Apple’s AdAttributionKit example is signed by a development key, so it is a test', () => {
   expect(adAttributionKit(developmentExample)).toMatchObject({
     app_store_id: '10738027756',
     transaction_id: '85546EB7-FD39-44BC-8990-C98A4AC36A49',
@@ -109,7 +109,7 @@ test('Apple’s example of AdAttributionKit is signed by its development key, so
   });
 });
 
-test('a JWS is verified by the key that it names, and only by ES256', () => {
+test('a JWS is verified by the key that it names, and only with ES256', () => {
   const kid = 'apple-cas-identifier/9';
   const key = testKey(kid);
   const own = appleKeys([key.setting]);
@@ -142,13 +142,13 @@ test.each([
   ['a very long text', { 'ad-network-id': 'x'.repeat(101) }],
   ['a sequence index that is none', { 'postback-sequence-index': 3 }],
   ['a separator in a text', { 'ad-network-id': 'a\u2063b' }],
-])('%s is no postback', (_, wrong) => {
+])('%s is not a postback', (_, wrong) => {
   const body = typeof wrong === 'string' ? wrong : JSON.stringify({ ...appleExamples['4.0, fine value'], ...wrong });
   expect(readSkadnetworkPostback(body, keys)).toBeNull();
   expect(readAdAttributionKitPostback(body, keys)).toBeNull();
 });
 
-test('a setting names a key and has one', () => {
+test('a setting has the name of a key and the key', () => {
   const { setting } = testKey('apple-cas-identifier/1');
   expect(appleKeyOf(setting)).toBe(setting);
   for (const wrong of ['', 'x', 'x=', 'x=AAAA', setting.slice(0, -20), setting.slice('apple-cas-identifier/1='.length)])

@@ -81,7 +81,7 @@ const linksWith = (code: string) =>
 const steps = ['while it asks', 'when it is answered', 'when the link is made'] as const;
 
 test.each(steps)(
-  'a learner killed %s costs a visit its link, and the next visits have one link',
+  'a learner killed %s costs only that visit its link, and the next visits get one link',
   { timeout: 180_000 },
   async (step) => {
     const code = step.replaceAll(' ', '-');

@@ -10,7 +10,7 @@ import { type Receiver, receiverForTest } from '#testing/receiver.ts';
 import { AskedLinks, askLimits } from './asked-links.ts';
 import { TestEdge, until } from './testing/running-edge.ts';
 
-/** Stands for a public address; 127.0.0.1 is inside. */
+/** Stands for a public address, while 127.0.0.1 counts as internal. */
 const outside = '127.0.0.3';
 const shop = 'https://www.example.com';
 const home = `${shop}/home`;
@@ -57,7 +57,7 @@ const edgeAt = (at: number) => edges[at % 2] ?? expect.unreachable('two edges ru
 const codesAsked = () => old.received.map(({ path }) => path.slice(1)).filter((code) => !code.startsWith('x'));
 const clicks = () => edges.flatMap((edge) => edge.clicks());
 
-/** An app that moves here. The API takes only https for the old service, so the row is changed. */
+/** An app that is being migrated. The API accepts only https for the old service, so the row is changed directly. */
 async function newApp(migration: object = {}, more: object = {}) {
   const setting = { destination_hosts: ['www.example.com'], ...migration };
   const url = 'https://old.example/{code}';
@@ -90,7 +90,7 @@ const unlearnedOf = (id: string) =>
     id,
   ]);
 
-test('a hundred first visits of a code at the same time, on two redirectors, ask once and make one link with their clicks', async () => {
+test('a hundred concurrent first visits of a code, on two redirectors, send one request and create one link with their clicks', async () => {
   const app = await newApp();
   const visits = Array.from({ length: 100 }, (_, at) => visit(app.host, '/summer?utm_source=print', { at }));
   for (const answer of await Promise.all(visits))
@@ -100,12 +100,12 @@ test('a hundred first visits of a code at the same time, on two redirectors, ask
   expect(others).toEqual([]);
   expect(link).toMatchObject({ short_code: 'summer', source: 'learned', fallback_url: `${shop}/summer?from=old` });
   expect(clicks().filter(({ link_id }) => link_id === link?.id)).toHaveLength(100);
-  // It is an ordinary link from now on.
+  // From now on it is an ordinary link.
   expect((await visit(app.host, '/summer'))[0]).toBe(302);
   expect(codesAsked()).toEqual(['summer']);
 });
 
-test('the old service gets the code in any form, our agent, and nothing of the visitor', async () => {
+test('the old service receives the code unchanged, our user agent, and no data of the visitor', async () => {
   const app = await newApp();
   await visit(app.host, '/caf%C3%A9/a.b?secret=1', { headers: { cookie: 'a=b', referer: 'https://x.example/y' } });
   const [asked] = old.received.filter(({ path }) => path.startsWith('/caf'));
@@ -115,7 +115,7 @@ test('the old service gets the code in any form, our agent, and nothing of the v
   expect((await linksOf(app.id)).map(({ short_code }) => short_code)).toEqual(['café/a.b']);
 });
 
-test('whatever is no redirect to an allowed host makes no link, leads to the fallback, and is listed with its reason', async () => {
+test('an answer that is not a redirect to an allowed host creates no link, leads to the fallback, and is listed with its reason', async () => {
   const app = await newApp();
   const answers: Record<string, [number, Record<string, string>?]> = {
     gone: [410],
@@ -151,14 +151,14 @@ test('whatever is no redirect to an allowed host makes no link, leads to the fal
     { short_code: 'subdomain', reason: 'foreign_host', detail: 'www.example.com.evil.example' },
     { short_code: 'user', reason: 'bad_destination', detail: expect.any(String) },
   ]);
-  // A no is remembered, by this redirector and by the others.
+  // A negative answer is cached, by this redirector and by the others.
   const asked = old.received.length;
   expect(await visit(app.host, '/gone')).toEqual([302, home]);
   expect(await visit(app.host, '/gone', { at: 1 })).toEqual([302, home]);
   expect(old.received).toHaveLength(asked);
 });
 
-test('a service that redirects codes that do not exist teaches none of them, and its real links are learned', async () => {
+test('if a service redirects codes that do not exist, these are not learned, but its real links are', async () => {
   const app = await newApp();
   old.answer = (response, { path }) =>
     response
@@ -176,7 +176,7 @@ test.each<[string, (code: string) => string]>([
   ['the code in base64', (code) => `/?missing=${Buffer.from(code).toString('base64url')}`],
   ['the code in another case', (code) => `/missing/${code.toUpperCase()}`],
   ['the code, whatever it is', (code) => `/?missing=${code}`],
-])('guessed codes teach no link where the redirect of codes that do not exist has %s', async (_, placeOf) => {
+])('no link is learned from guessed codes if the redirect of codes that do not exist has %s', async (_, placeOf) => {
   const app = await newApp();
   old.answer = (response, { path }) =>
     response.writeHead(302, { location: path === '/real' ? `${shop}/a/real` : shop + placeOf(path.slice(1)) }).end();
@@ -199,7 +199,7 @@ test('nothing is learned from a service that redirects made-up codes to differen
   await expect.poll(() => unlearnedOf(app.id)).toMatchObject([{ short_code: 'summer', reason: 'refused' }]);
 });
 
-test('an app learns a bounded number of links on a day, and beyond it nothing is asked', async () => {
+test('an app learns a limited number of links per day; beyond it, no requests are sent', async () => {
   const app = await newApp();
   expect(await visit(app.host, '/first')).toEqual([302, `${shop}/first?from=old`]);
   const [key = ''] = await api.redis.commands.keys(`learned:${app.id}:*`);
@@ -213,7 +213,7 @@ test('an app learns a bounded number of links on a day, and beyond it nothing is
   await expect.poll(() => unlearnedOf(app.id)).toMatchObject([{ short_code: 'beyond', reason: 'limit' }]);
 });
 
-test('http destinations are learned as https if the app says so', async () => {
+test('http destinations are learned as https if the app is configured to do so', async () => {
   const app = await newApp({ upgrade_http: true });
   old.answer = (response, { path }) =>
     path.startsWith('/x')
@@ -222,13 +222,13 @@ test('http destinations are learned as https if the app says so', async () => {
   expect(await visit(app.host, '/plain')).toEqual([302, `${shop}/a`]);
 });
 
-test('via connects elsewhere under the name of the host, as services that route by it need', async () => {
+test('via connects to another address with the original host name, for services that route by it', async () => {
   const app = await newApp({ url: 'https://own.example/{code}', via: 'old.example' });
   expect((await visit(app.host, '/summer'))[1]).toBe(`${shop}/summer?from=old`);
   expect(old.received[0]?.headers.host).toBe(`own.example:${old.port}`);
 });
 
-test('names that resolve to addresses inside, or not at all, are not connected to', async () => {
+test('names that resolve to internal addresses, or do not resolve, are not connected to', async () => {
   for (const [url, reason] of [
     ['https://rebound.example/{code}', 'address_not_allowed'],
     ['https://unknown.example/{code}', 'name_not_resolved'],
@@ -241,7 +241,7 @@ test('names that resolve to addresses inside, or not at all, are not connected t
   expect(reachedInside).toBe(0);
 });
 
-test('a service that hangs holds a visit for a second and a half, others not at all, and its late answer is learned', async () => {
+test('a service that hangs delays its visit by a second and a half and no others, and its late answer is learned', async () => {
   const app = await newApp();
   const other = await newApp();
   let answerLate: () => void = () => undefined;
@@ -261,7 +261,7 @@ test('a service that hangs holds a visit for a second and a half, others not at 
   await expect.poll(() => visit(app.host, '/slow')).toEqual([302, `${shop}/slow`]);
 });
 
-test('bots, prefetches and HEAD ask nothing and get 503, and the product’s own question is never led on', async () => {
+test('bots, prefetches and HEAD send no requests and get 503, and the product’s own requests are not forwarded', async () => {
   const app = await newApp();
   const bot = { 'user-agent': 'Googlebot/2.1 (+http://www.google.com/bot.html)' };
   expect(await visit(app.host, '/summer', { headers: bot })).toEqual([503, undefined]);
@@ -271,7 +271,7 @@ test('bots, prefetches and HEAD ask nothing and get 503, and the product’s own
   expect(old.received).toEqual([]);
 });
 
-test('an app without the setting, and another organization’s claim of the host, ask nothing', async () => {
+test('an app without the setting, and another organization’s claim of the host, send no requests', async () => {
   const off = await owner.call('POST', '/apps', { name: 'Off', fallback_url: home });
   expect(await visit(off.body.host, '/summer')).toEqual([404, undefined]);
   const victim = await newApp({ url: 'https://unknown.example/{code}' });
@@ -283,7 +283,7 @@ test('an app without the setting, and another organization’s claim of the host
   };
   const { body } = await stranger.call('POST', '/apps', claim);
   expect(await visit('printed.example', '/summer')).toEqual([404, undefined]);
-  // Not even with a made-up question: its host is not proven, and an app belongs to its organization and host.
+  // Not even with a forged message: its host is not verified, and an app belongs to its organization and host.
   for (const ask of [
     { organization_id: stranger.organization_id, app_id: String(body.id), host: 'printed.example', code: 'summer' },
     { organization_id: stranger.organization_id, app_id: victim.id, host: victim.host, code: 'summer' },
@@ -296,7 +296,7 @@ test('an app without the setting, and another organization’s claim of the host
   expect([...(await linksOf(String(body.id))), ...(await linksOf(victim.id))]).toEqual([]);
 });
 
-test('without an API visits of unknown codes go to the fallback at once, and what a killed one had begun is learned later', async () => {
+test('without an API, visits of unknown codes go to the fallback at once, and a code left by a killed process is learned later', async () => {
   const app = await newApp();
   await api.linkLearner.stop();
   const begun = performance.now();
@@ -304,7 +304,7 @@ test('without an API visits of unknown codes go to the fallback at once, and wha
   expect(performance.now() - begun).toBeLessThan(askLimits.waitMs);
   await api.linkLearner.start();
   await expect.poll(() => api.redis.commands.publish(askChannel, '')).toBeGreaterThan(0);
-  // As a process leaves it that ended while it asked: the claim, and no link.
+  // The state that a process leaves if it dies while asking: the claim, and no link.
   const { body } = await owner.call('GET', `/apps/${app.id}`);
   expect(body.settings.migration.url).toContain('old.example');
   await visit(app.host, '/named');
@@ -327,7 +327,7 @@ test('the code of a deleted link is not learned again', async () => {
   await expect.poll(() => unlearnedOf(app.id)).toMatchObject([{ short_code: 'summer', reason: 'deleted' }]);
 });
 
-test('beyond the requests of a minute, of all processes, nothing is asked and visits go to the fallback', async () => {
+test('beyond the limit per minute, over all processes, no requests are sent and visits go to the fallback', async () => {
   const app = await newApp();
   const key = `limit:migration:${app.id}`;
   const { commands } = api.redis;
@@ -341,7 +341,7 @@ test('beyond the requests of a minute, of all processes, nothing is asked and vi
   );
 });
 
-test('the codes of an app that are asked about at once, and in a minute, are limited; visits beyond the limits do not wait', async () => {
+test('the concurrent requests of an app, and those per minute, are limited; visits beyond the limits do not wait', async () => {
   const { cache } = edgeAt(0);
   const app = (code: string) => [{ ...testApp, host: 'limits.localhost' }, code, true] as const;
   const silent = new AskedLinks(

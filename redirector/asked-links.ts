@@ -1,6 +1,7 @@
 /**
- * Codes that a host does not have, while its app moves here from another service: the first visit asks the API over Redis, which asks
- * that service and makes the link. The visit waits for it for `waitMs`; no other visit does, except those of the same code.
+ * Handles unknown codes of a host while its app is migrating from another service. The first visit asks the API over
+ * Redis; the API asks that service and creates the link. The visit waits for up to `waitMs`; no other visits wait,
+ * except those of the same code.
  */
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
@@ -12,15 +13,15 @@ import { LocalWindows } from '#common/rate-limit.ts';
 import type { Redis } from '#common/stores/redis.ts';
 
 export const askLimits = {
-  /** For the answer of the API. The look-up of the new link follows. */
+  /** Maximum wait for the answer of the API. The lookup of the new link follows. */
   waitMs: 1_500,
-  /** Codes asked about at once, of all apps and of one, … */
+  /** Maximum codes being asked about, of all apps and of one, … */
   askingMax: 256,
   askingPerAppMax: 64,
-  /** … and visits that wait for them. */
+  /** … and maximum visits that wait for them. */
   waitingMax: 2_000,
   perAppAndMinuteMax: 300,
-  /** How long a code without a link is not asked about again, and one about which no answer came. */
+  /** How long a code is not asked about again: after an answer without a link, and after no answer. */
   unknownMs: MINUTE_MS,
   unansweredMs: 15 * SECOND_MS,
   unknownMax: 50_000,
@@ -58,8 +59,9 @@ export class AskedLinks implements LinkWatcher {
   }
 
   /**
-   * The link of a code that was not found. Null: there is none, as far as is known; undefined: that is not known, and
-   * such a visit does not ask. @param mayAsk false for bots, prefetches and HEAD.
+   * The link of a code that was not found. Null: there is none, as far as is known. Undefined: unknown, because this
+   * visit may not ask.
+   * @param mayAsk false for bots, prefetches and HEAD.
    */
   find(app: LinkedApp, code: string, mayAsk: boolean): Promise<FoundLink | null> | null | undefined {
     const key = linkKey(app.host, code);
@@ -78,7 +80,7 @@ export class AskedLinks implements LinkWatcher {
     this.#asking.get(key)?.answered(true);
   }
 
-  /** The setting of the app may be another one. */
+  /** The app's settings may have changed. */
   changed(kind: 'link' | 'app'): void {
     if (kind === 'app') this.#unknown.clear();
   }
@@ -107,7 +109,7 @@ export class AskedLinks implements LinkWatcher {
     this.#asking.set(key, asking);
     const { organization_id, id: app_id, host } = app;
     this.#redis.commands.publish(askChannel, encodeAsk({ organization_id, app_id, host, code })).then(
-      // No API listens.
+      // No API process is subscribed.
       (receivers) => receivers === 0 && answered(false),
       () => answered(false),
     );
@@ -115,7 +117,7 @@ export class AskedLinks implements LinkWatcher {
   }
 
   async #end(key: string, app: LinkedApp, code: string, isAnswered: boolean): Promise<FoundLink | null> {
-    // The cache has just learned that there is none.
+    // The cache has just stored that there is no such link.
     this.#cache.links.changed(key);
     const found = (await this.#cache.find(app.host, code)) ?? null;
     this.#asking.delete(key);

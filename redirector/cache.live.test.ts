@@ -82,7 +82,7 @@ test('a change, a deletion, a new link and a deleted app reach every process wit
   await everywhere('/winter', 404);
 });
 
-test('a host that moves from one app to another leads to the links of its current app', async () => {
+test('a host that moves from one app to another serves the links of its current app', async () => {
   const all = [await start(), await start()];
   for (const edge of all) expect(await location(edge)).toBe(first);
   const otherId = await rows.app({ host: 'my_other.localhost' });
@@ -108,7 +108,7 @@ test('a slow reader can’t put an old snapshot into Redis after a change', asyn
   expect(await edge.redis.commands.get(key)).toBe('!');
 });
 
-test('a change made while Redis was unavailable is seen when it is back', async () => {
+test('a change made while Redis was unavailable is applied when it is back', async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);
   await redis.kill('SIGKILL');
@@ -137,7 +137,7 @@ test('a served link redirects while Redis and Postgres are unavailable, even fro
   expect(one.clicks().length).toBe(4);
 });
 
-test('a long link is answered while the stores are unavailable: with a click if it was visited before', async () => {
+test('a long link is answered while the stores are unavailable, and with a click if it was visited before', async () => {
   await rows.set('apps', appId, 'settings', { privacy_mode: 'full_ip', firebase_links: { hosts: ['example.com'] } });
   const edge = await start();
   const browser = { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/126.0.0.0 Safari/537.36' };
@@ -148,7 +148,7 @@ test('a long link is answered while the stores are unavailable: with a click if 
   expect([await visit(first), await visit(second)]).toEqual([first, second]);
   expect(edge.clicks()).toHaveLength(2);
   expect(edge.edge.counters.answers.long_link_unrecorded).toBe(1);
-  // Neither store was asked to remember it: the first visit after the outage makes the link.
+  // The visit was not queued anywhere: the first visit after the outage creates the link.
   await postgres.restart();
   await until(async () => {
     await visit(second);
@@ -217,7 +217,7 @@ test('a scan of unknown codes queries Postgres a bounded number of times and alw
   expect(edge.cache.links.counters.queries).toBe(known);
 });
 
-test('many visits of one unknown key are one look-up', async () => {
+test('many visits of one unknown key cause a single lookup', async () => {
   const edge = await start();
   const before = edge.cache.links.counters.postgres_hits;
   const replies = await Promise.all(Array.from({ length: 50 }, () => edge.get(host, '/summer')));
@@ -225,7 +225,9 @@ test('many visits of one unknown key are one look-up', async () => {
   expect(edge.cache.links.counters.postgres_hits - before).toBe(1);
 });
 
-test('it starts while every store is unavailable, and serves once they are available', { tags: ['slow'] }, async () => {
+test('a redirector starts while every store is unavailable, and serves links once they are available', {
+  tags: ['slow'],
+}, async () => {
   await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
   const edge = await TestEdge.start({ redis: redis.url, postgres: postgres.url });
   edges.push(edge);

@@ -1,7 +1,8 @@
 /**
- * Which partition of the log gets the clicks of this process: each in turn, for a second. So the owners of partitions share the
- * clicks evenly, however few redirectors there are; and all clicks of a turn are in one lane, so messages and batches stay as
- * large as with one partition. Any partition may store any click: clicks have no repeats that must meet.
+ * Distributes the clicks of this process over the log partitions: each partition in turn, for one second. So the owners
+ * of partitions share the clicks evenly, however few redirectors there are. All clicks of a turn are in one lane, so
+ * messages and batches stay as large as with one partition. Any partition may store any click, because clicks are not
+ * deduplicated by id.
  */
 import { randomInt } from 'node:crypto';
 import { SECOND_MS } from '#common/durations.ts';
@@ -13,13 +14,13 @@ export class ClickLanes {
   readonly #lanes: readonly JournalLane[];
   readonly #first: number;
 
-  /** @param first differs from process to process, so that they are not all at the same partition. */
+  /** @param first differs between processes, so that they do not all use the same partition. */
   constructor(journal: Pick<Journal, 'lane'>, partitions: number, first = randomInt(partitions)) {
     this.#lanes = Array.from({ length: partitions }, (_, partition) => journal.lane('click', partition));
     this.#first = first;
   }
 
-  /** @param nowMs wall clock; whatever it says, there is a lane. */
+  /** @param nowMs wall clock; any value gives a lane. */
   at(nowMs: number): JournalLane {
     const lane = this.#lanes[(Math.floor(nowMs / turnMs) + this.#first) % this.#lanes.length];
     if (lane === undefined) throw new Error(`no lane for clicks at ${nowMs}`);

@@ -1,4 +1,4 @@
-/** Redirector processes and Postgres, killed while links with max_clicks are visited as fast as this machine can. */
+/** Kills redirector processes and Postgres while links with max_clicks are visited as fast as this machine can. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -66,10 +66,10 @@ async function kill(name: string): Promise<void> {
   await until(() => child === undefined || child.signalCode !== null, `${name} has ended`, 20_000);
 }
 
-/** What the visitors of one link saw. */
+/** Outcomes of the visits of one link. */
 interface Seen {
   ledOn: number;
-  /** Requests that were cut: their click may have been noted. */
+  /** Requests that were interrupted; their click may have been recorded. */
   cut: number;
 }
 
@@ -82,7 +82,7 @@ class Visitors {
     for (const code of codes) this.seen.set(code, { ledOn: 0, cut: 0 });
   }
 
-  /** 32 at a time, each link in turn, until the condition holds. */
+  /** Sends 32 requests at a time, cycling through the links, until the condition holds. */
   async visit(isOver: () => boolean): Promise<void> {
     const codes = [...this.seen.keys()];
     let turn = 0;
@@ -92,7 +92,7 @@ class Visitors {
     await Promise.all(Array.from({ length: 32 }, one));
   }
 
-  /** Each link some times. */
+  /** Visits each link `times` times. */
   async visitEach(times: number): Promise<void> {
     let left = times * this.seen.size;
     await this.visit(() => left-- <= 0);
@@ -149,7 +149,7 @@ async function visitToTheEnd(visitors: Visitors, round: number): Promise<void> {
     .toBe(0);
 }
 
-/** Clicks that one of the kills cost, as those of visitors whose connection it cut. */
+/** Checks the counts. A kill may cost clicks: those of the visitors whose connection it interrupted. */
 function expectExact({ seen, others }: Visitors): void {
   const tooMany = [...seen].filter(([, { ledOn }]) => ledOn > max);
   const lost = [...seen].filter(([, { ledOn, cut }]) => ledOn + cut < max);
@@ -157,7 +157,7 @@ function expectExact({ seen, others }: Visitors): void {
   expect([...others].filter((status) => status !== '410' && status !== '503')).toEqual([]);
 }
 
-/** One round: links are visited, meanwhile something is killed and started again, and then the links are used up. */
+/** One round: visits links while something is killed and restarted, and then uses the links up. */
 async function round(number: number, disturb: () => Promise<void>): Promise<void> {
   const visitors = new Visitors(await newLinks(8, number));
   let isDisturbed = false;
@@ -182,7 +182,7 @@ async function killAndStart(name: string): Promise<void> {
   await start(name);
 }
 
-test('of 100 clicks never one too many is led on, while a redirector and Postgres are killed', {
+test('of 100 clicks never more than 100 are redirected, while a redirector and Postgres are killed', {
   tags: ['slow'],
 }, async () => {
   await Promise.all([start('redirector-0'), start('redirector-1')]);
@@ -192,7 +192,7 @@ test('of 100 clicks never one too many is led on, while a redirector and Postgre
   });
 });
 
-test('of 100 clicks never one too many is led on by four redirectors that are killed again and again', {
+test('of 100 clicks never more than 100 are redirected by four redirectors that are killed repeatedly', {
   tags: ['slow'],
   timeout: 900_000,
 }, async () => {

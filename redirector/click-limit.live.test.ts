@@ -60,14 +60,14 @@ async function visits(count: number, code: string, edgeOf = (n: number) => edges
   return answers.filter((answer) => answer === 'led on').length;
 }
 
-test('as many people are led on as max_clicks says, by all redirectors together, and the API says so', async () => {
+test('exactly max_clicks people are redirected, by all redirectors together, and the API reports the count', async () => {
   const { id, code } = await newLink(20);
   expect((await owner.call('GET', `/links/${id}`)).body).toMatchObject({
     max_clicks: 20,
     click_limit: { used: 0, held: 0, left: 20 },
   });
   let ledOn = await visits(60, code);
-  // What one redirector still holds is returned when the other wants it.
+  // One redirector returns its remaining clicks when the other asks for them.
   await expect
     .poll(async () => {
       ledOn += await visits(2, code);
@@ -84,16 +84,16 @@ test('as many people are led on as max_clicks says, by all redirectors together,
   expect(explained.body.sentences.join(' ')).toContain('The link has reached its max_clicks, so it has ended.');
 });
 
-test('visitors who wait for the last clicks get them with one question, not one by one', async () => {
+test('visitors who wait for the last clicks get them with one request, not one by one', async () => {
   const { code } = await newLink(40);
   const { counters } = edges[0].shares;
   const before = counters.grants + counters.refused_grants;
   expect(await visits(100, code, () => edges[0])).toBe(40);
-  // For the first visitor, for those who came meanwhile, and to learn that nothing is left.
+  // For the first visitor, for those who arrived in the meantime, and to find out that nothing is left.
   expect(counters.grants + counters.refused_grants - before).toBeLessThanOrEqual(4);
 });
 
-test('previews, bots and HEAD requests use up nothing, and a prefetch is put off', async () => {
+test('previews, bots and HEAD requests use no clicks, and a prefetch gets 503', async () => {
   const { code } = await newLink(1, { og_title: 'Preview' });
   const programs = [
     { 'user-agent': 'Slackbot 1.0' },
@@ -109,11 +109,11 @@ test('previews, bots and HEAD requests use up nothing, and a prefetch is put off
   }
   expect(await visit(edges[0], code)).toBe('led on');
   expect(await visit(edges[0], code)).toBe(410);
-  // Once the end is known, it is everyone's.
+  // Once the end is known, it applies to everyone.
   expect([await visit(edges[0], code, programs[0]), await visit(edges[0], code, person, 'HEAD')]).toEqual([410, 410]);
 });
 
-test('later visitors get expired_url, and a password that is only asked for uses up nothing', async () => {
+test('later visitors get expired_url, and a prompt for a password uses no click', async () => {
   const { code, id } = await newLink(1, { expired_url: 'https://ended.example/' });
   await owner.call('PUT', `/links/${id}/password`, { password: 'open sesame' });
   await expect.poll(() => visit(edges[0], code)).toBe(200);
@@ -122,7 +122,7 @@ test('later visitors get expired_url, and a password that is only asked for uses
   expect(await visit(edges[1], code)).toBe('https://ended.example/');
 });
 
-test('many links get a limit at once', async () => {
+test('many links can get a limit at once', async () => {
   const links = [{ app_id: app.id, url: destination, max_clicks: 1 }];
   const created = await owner.call('POST', '/links/bulk', { links });
   const { id, short_code: code } = created.body.results[0].link;
@@ -144,12 +144,12 @@ test('all codes of a link share its limit', async () => {
   ]).toEqual(['led on', 'led on', 410]);
 });
 
-test('a higher limit opens the link again within a second, and a lower one ends it', async () => {
+test('a higher limit reopens the link within a second, and a lower one ends it', async () => {
   const { id, code } = await newLink(1);
   expect([await visit(edges[0], code), await visit(edges[0], code)]).toEqual(['led on', 410]);
   await owner.call('PATCH', `/links/${id}`, { max_clicks: 100 });
   await expect.poll(() => visit(edges[0], code)).toBe('led on');
-  // It holds a share now, granted under the limit of 100.
+  // The redirector now holds a share, granted under the limit of 100.
   expect(edges[0].shares.openShares).toBeGreaterThan(0);
   await owner.call('PATCH', `/links/${id}`, { max_clicks: 2 });
   await expect.poll(() => visit(edges[0], code)).toBe(410);
@@ -169,13 +169,14 @@ test('a higher limit opens the link again within a second, and a lower one ends 
   expect(await limitOf(id)).toBe(null);
 });
 
-test('Postgres that was restored to before the grants grants nothing twice', async () => {
+test('after Postgres is restored to a state before the grants, no click is granted twice', async () => {
   const { code, id } = await newLink(30);
   expect(await visit(edges[0], code)).toBe('led on');
   const tables = ['click_shares', 'click_holders'];
   const rows = await Promise.all(tables.map((table) => edges[0].db.query(`SELECT * FROM ${table} WHERE true`)));
   let ledOn = 1 + (await visits(16, code, () => edges[0]));
-  // The state of then, in a server that was started since. At once, because redirectors report meanwhile.
+  // Restores that state, as in a server that was started afterwards. In one step, because redirectors report in the
+  // meantime.
   await edges[0].db.transaction(async (queries) => {
     for (const [n, table] of tables.entries()) {
       await queries.execute(`DELETE FROM ${table}`);
@@ -186,7 +187,7 @@ test('Postgres that was restored to before the grants grants nothing twice', asy
     }
     await queries.execute(`UPDATE click_holders SET incarnation = 'before'`);
   });
-  // The other redirector is first; it gets nothing until the first has reported what it was granted.
+  // The other redirector asks first; it gets nothing until the first has reported its grants.
   expect(await visits(3, code, () => edges[1])).toBe(0);
   await expect
     .poll(async () => {
@@ -199,7 +200,7 @@ test('Postgres that was restored to before the grants grants nothing twice', asy
   await expect.poll(() => limitOf(id)).toEqual({ used: 30, held: 0, left: 0 });
 });
 
-test('what a retired machine held counts as used, and other redirectors do not wait for it', async () => {
+test('clicks held by a retired machine count as used, and other redirectors do not wait for them', async () => {
   const { id, code } = await newLink(50);
   await edges[0].db.execute(
     `INSERT INTO click_holders VALUES ('gone-holder', 'gone', 'redirector-0', 'before', false, now() - interval '1 hour')`,
@@ -221,7 +222,7 @@ test('what a retired machine held counts as used, and other redirectors do not w
   expect(await limitOf(id)).toEqual({ used: 50, held: 0, left: 0 });
 });
 
-test('a redirector that cannot write its file leads on no one, and takes no share', async () => {
+test('a redirector that cannot write its file redirects no one, and takes no share', async () => {
   const { id, code } = await newLink(5);
   writeFileSync(join(folder, 'no-folder'), '');
   const edge = await start(join('no-folder', 'three'));

@@ -1,14 +1,14 @@
 /**
- * The clicks of limited links that this redirector may lead on: it takes shares of what is left from Postgres, and notes each click
- * in its file before the visitor is led on. What it holds it may use while every store is unavailable; beyond that it answers as if
- * the limit were reached.
+ * The clicks of limited links that this redirector may use. It takes shares of the remaining clicks from Postgres, and
+ * records each click in its file before the visitor is redirected. It may use the clicks that it holds while every
+ * store is unavailable; beyond them it answers as if the limit were reached.
  *
  *   left > 0 ──use──▶ taken
  *   left = 0 ──ask──▶ granted ──▶ left > 0
- *                └──▶ nothing, or no answer ──▶ reached, without another question for a while
+ *                └──▶ nothing, or no answer ──▶ reached, without asking again for a while
  *
- * A share is returned when another redirector has nothing left, when it was idle for long, and when the limit of the link is another
- * one than it was granted under.
+ * A share is returned if another redirector has nothing left, if it was idle for a long time, or if the limit of the
+ * link has changed since it was granted.
  */
 import { SECOND_MS } from '#common/durations.ts';
 import type { LinkSnapshot } from '#common/links/link-snapshot.ts';
@@ -20,21 +20,23 @@ import type { Grant, ShareStore } from './share-store.ts';
 
 export const clickShareLimits = {
   shareMax: 200,
-  /** Between two questions about one link. */
+  /** Minimum interval between two requests for one link. */
   askIntervalMs: 50,
   askMs: 2 * SECOND_MS,
   /** How long a visitor waits for a share … */
   waitMs: 3 * SECOND_MS,
-  /** … and how many do. */
+  /** … and how many visitors may wait. */
   waitingMax: 5_000,
-  /** Without another question about a link, after nothing was left: when others hold some, or none do. */
+  /**
+   * Pause before the next request for a link after nothing was left: if other redirectors hold clicks, and if none do.
+   */
   heldElsewhereMs: SECOND_MS,
   nothingLeftMs: 30 * SECOND_MS,
   /** The same for all links, after Postgres did not answer. */
   unavailableMs: SECOND_MS,
-  /** Links that are known to have ended. */
+  /** Maximum links that are known to have ended. */
   endedMax: 10_000,
-  /** Idle seconds after which a share is returned, if no other redirector wants it before. */
+  /** Idle seconds after which a share is returned, if no other redirector asks for it earlier. */
   idleTicks: 600,
   reportTicks: 2,
   settleMs: 10 * SECOND_MS,
@@ -49,20 +51,20 @@ interface Waiting {
   readonly settle: (outcome: ClickOutcome) => void;
 }
 
-/** Of a link without a share. */
+/** State of a link without a share. */
 interface Ask {
   readonly link: string;
   readonly max: number;
   waiting: Waiting[];
   isRunning: boolean;
   askedMs: number;
-  /** Until then nothing is asked. */
+  /** No request is sent before this time. */
   restUntilMs: number;
-  /** Nothing is left, and no other redirector holds anything. */
+  /** Whether nothing is left and no other redirector holds any clicks. */
   hasEnded: boolean;
 }
 
-/** Why nothing is asked for a while; `granted`: there is something. */
+/** Result of a request; all but `granted` are followed by a pause. */
 type AskOutcome = 'granted' | 'held_elsewhere' | 'nothing_left' | 'unavailable';
 
 const restMs: Readonly<Record<AskOutcome, number>> = {
@@ -79,13 +81,13 @@ export class ClickShares {
   readonly #asks = new TransientMap<string, Ask>();
   #waiting = 0;
   #restUntilMs = 0;
-  /** Links with something left, by the tick at which they were last used. */
+  /** Links with clicks left, by the tick of their last use. */
   readonly #open = new Map<string, number>();
   readonly #changed = new Set<string>();
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
   #reporting: Promise<void> | undefined;
-  /** Whether Postgres took the last report: what is returned while it is unavailable would be of no use to anyone. */
+  /** Whether Postgres accepted the last report. While it is unavailable, returning a share would help no one. */
   #isReported = false;
 
   constructor(file: ShareFile, store: ShareStore) {
@@ -94,7 +96,7 @@ export class ClickShares {
     for (const [link, share] of file.shares) if (leftOf(share) > 0) this.#open.set(link, 0);
   }
 
-  /** Links of which it holds clicks. */
+  /** Number of links of which this redirector holds clicks. */
   get openShares(): number {
     return this.#open.size;
   }
@@ -103,26 +105,28 @@ export class ClickShares {
     this.#timer = setInterval(() => this.#onTick(), SECOND_MS).unref();
   }
 
-  /** Returns everything, if Postgres is available. */
+  /** Returns all shares, if Postgres is available. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     for (const link of this.#open.keys()) this.#giveBack(link);
     try {
       if (this.#hasToReport) await within(this.#leave(), clickShareLimits.leaveMs);
     } catch {
-      // It stays in the file, and the next process of this name has it.
+      // The shares stay in the file, where the next process with this name finds them.
     }
     this.#file.close();
   }
 
-  /** One click of a person. Only a visitor whose click is taken may be led on. */
+  /** Takes one click for a person. A visitor may be redirected only if the click is taken. */
   take(link: LimitedLink): ClickOutcome | Promise<ClickOutcome> {
     const share = this.#file.shares.get(link.id);
     if (share !== undefined && share.max === link.max_clicks && leftOf(share) > 0) return this.#use(link.id, share);
     return this.#isResting(link) ? this.#outcome('reached') : this.#wait(link);
   }
 
-  /** Whether the link has ended, as far as is known. That is checked again from time to time, while it is visited. */
+  /**
+   * Whether the link has ended, as far as is known. While the link is visited, this is checked again from time to time.
+   */
   isReached({ id, max_clicks }: LimitedLink): boolean {
     const ask = this.#asks.get(id);
     if (ask === undefined || !ask.hasEnded || ask.max !== max_clicks) return false;
@@ -167,7 +171,7 @@ export class ClickShares {
     return promise;
   }
 
-  /** Asks until no one waits. */
+  /** Sends requests until no visitor waits. */
   async #ask(link: string, ask: Ask): Promise<void> {
     ask.isRunning = true;
     do {
@@ -182,7 +186,10 @@ export class ClickShares {
     ask.isRunning = false;
   }
 
-  /** Those who came first get what there is. The others wait on, unless nothing is to be had or they waited for too long. */
+  /**
+   * Serves visitors in order of arrival. The others keep waiting, unless nothing was granted or they have waited too
+   * long.
+   */
   #serve(link: string, ask: Ask, isGranted: boolean): void {
     const nowMs = systemTime.elapsed();
     const share = this.#file.shares.get(link);
@@ -217,7 +224,7 @@ export class ClickShares {
       return 'unavailable';
     }
     const known = this.#file.shares.get(link) ?? { granted: 0, returned: 0, used: 0 };
-    // A report found this grant before its answer was here, and returned it.
+    // A report has already found this grant and returned it, before the answer to the request arrived.
     if (known.granted >= granted) return 'held_elsewhere';
     const { used } = known;
     const share = this.#file.put(link, { granted, returned: Math.max(returned, known.returned), used, max });
@@ -231,7 +238,10 @@ export class ClickShares {
     return 'granted';
   }
 
-  /** First in the file, so that it is not used any more; then in the next report. False if the file took no line. */
+  /**
+   * Returns a share: first in the file, so that it is no longer used, then in the next report. False if the file could
+   * not be written.
+   */
   #giveBack(link: string): boolean {
     const share = this.#file.shares.get(link);
     if (share === undefined) return true;
@@ -259,7 +269,7 @@ export class ClickShares {
     if (this.#tick % clickShareLimits.reportTicks === 0 && this.#hasToReport) void this.report();
   }
 
-  /** Reports what was used and returned. Never rejects. */
+  /** Reports used and returned clicks. Never rejects. */
   report(): Promise<void> {
     this.#reporting ??= this.#report().finally(() => {
       this.#reporting = undefined;
@@ -281,7 +291,7 @@ export class ClickShares {
     }
   }
 
-  /** A grant whose answer was lost is returned. */
+  /** Returns a grant whose answer was lost. */
   #refuseUnknown(link: string, granted: number): void {
     const share = this.#file.shares.get(link) ?? { granted: 0, returned: 0, used: 0, max: 0, day: 0 };
     if (granted <= share.granted) return;

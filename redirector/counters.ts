@@ -1,4 +1,7 @@
-/** The redirector's counters and metrics. Plain numbers, because a label look-up per request would cost more than the answer. */
+/**
+ * The redirector's counters and metrics. The counters are plain numbers, because a label lookup per request would cost
+ * more than the answer.
+ */
 import type { Registry } from 'prom-client';
 import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';
@@ -59,7 +62,7 @@ export class Counters {
     method_not_allowed: 0,
     bad_request: 0,
   };
-  /** Clicks that were answered but that the journal did not accept. */
+  /** Clicks that were answered but not accepted by the journal. */
   not_recorded = 0;
   /** Visitors that disconnected before their answer. Their clicks are recorded. */
   aborted = 0;
@@ -77,7 +80,7 @@ export interface Counted {
   readonly asked: Pick<AskedLinks, 'counters' | 'waiting'>;
   readonly shares: ClickShares;
   readonly shareFile: ShareFile;
-  /** Requests that wait for the journal or for a look-up. */
+  /** Requests that wait for the journal or for a lookup. */
   readonly waiting: () => number;
 }
 

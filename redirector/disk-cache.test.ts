@@ -24,7 +24,7 @@ async function closed(instance: string, change: (one: DiskCache) => void): Promi
   await one.close();
 }
 
-test('an entry of one process is found by the others, and by itself after a restart, for three hours', async () => {
+test('an entry of one process is available to the others, and to itself after a restart, for three hours', async () => {
   await closed('r0', (one) => one.put(key, 'old'));
   for (const instance of ['r0', 'r1']) expect(await diskCache(instance).find(key)).toBe('old');
   nowMs += diskCacheLimits.lineMsMax;
@@ -61,7 +61,7 @@ test('a change takes effect immediately, before it is in the file', async () => 
   await one.close();
 });
 
-test('look-ups of unknown keys write nothing', async () => {
+test('lookups of unknown keys write nothing', async () => {
   await closed('r0', (one) => {
     one.put(key, null);
     expect(one.counters.lines).toBe(0);

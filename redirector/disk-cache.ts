@@ -1,13 +1,13 @@
 /**
- * Disk cache for outages of both Redis and Postgres: the latest link snapshots of this machine's redirectors.
- * A link that one process served is available to the others and to restarted processes.
+ * Disk cache for outages of both Redis and Postgres: the latest link snapshots of this machine's redirectors. A link
+ * that one process served is available to the others and to restarted processes.
  *
- *   <folder>/<instance>.links        lines of `epoch ms, tab, key, tab, snapshot as JSON (or nothing: it changed), newline`
- *   <folder>/<instance>.old.links    the file before, until the next one is full
+ *   <folder>/<instance>.links        lines of `epoch ms, tab, key, tab, snapshot as JSON (empty: it changed), newline`
+ *   <folder>/<instance>.old.links    the previous file, until the next one is full
  *
- * Written in batches after the answers; a lost line only means that a link is unknown in an outage.
- * Read only in an outage: the first look-up indexes every file, later ones continue from there. The newest
- * line of a key counts, so link changes received by one process apply to all of them.
+ * Written in batches after the answers; a lost line only means that a link is unknown in an outage. Read only in an
+ * outage: the first lookup indexes every file, later ones continue from there. The newest line of a key counts, so link
+ * changes received by one process apply to all of them.
  */
 import { appendFile, mkdir, open, readdir, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -66,8 +66,8 @@ export class DiskCache implements LinkDiskCache {
   }
 
   /**
-   * Nothing (null) for a key that this process never wrote is not worth a line: a scan of unknown keys would fill the
-   * file.
+   * A missing snapshot (null) of a key that this process never wrote is not written: a scan of unknown keys would fill
+   * the file.
    */
   put(key: string, text: string | null): void {
     const nowMs = this.#clock();
@@ -78,8 +78,8 @@ export class DiskCache implements LinkDiskCache {
   }
 
   /**
-   * Always written, whatever this process wrote for the key: the outdated line may be from the process before a
-   * restart, or from another one.
+   * Always written, whatever this process wrote for the key: the outdated line may be from before a restart, or from
+   * another process.
    */
   changed(key: string): void {
     this.#write(key, '', 0, this.#clock());
@@ -96,11 +96,11 @@ export class DiskCache implements LinkDiskCache {
     const place = this.#index.get(key);
     if (place === undefined || place.length === 0 || this.#clock() - place.ms > diskCacheLimits.lineMsMax)
       return undefined;
-    // Changes received a moment ago may not be in the file or in the index yet.
+    // Recently received changes may not be in the file or in the index yet.
     const own = this.#written.peek(key);
     if (own !== undefined && own.crc === 0 && own.ms >= place.ms) return undefined;
     const line = await this.#readAt(place);
-    // The file may have been replaced since; the line itself has its key.
+    // The file may have been replaced since, so the key in the line is checked.
     return line.startsWith(`${place.ms}\t${key}\t`) ? line.slice(line.lastIndexOf('\t') + 1) : undefined;
   }
 
@@ -139,12 +139,12 @@ export class DiskCache implements LinkDiskCache {
     const bytes = (await stat(this.#file).catch(() => undefined))?.size ?? 0;
     if (bytes > diskCacheLimits.fileBytesMax) {
       await rename(this.#file, this.#file.replace(/\.links$/, `.old${suffix}`));
-      // Entries that only the older file had are written again when they are next looked up.
+      // Entries that are only in the older file are written again at their next lookup.
     }
     await appendFile(this.#file, text, { mode: 0o600 });
   }
 
-  /** The index serves one outage; it is rebuilt if needed. */
+  /** Drops the index, which serves one outage; it is rebuilt if needed. */
   #forget(): void {
     this.#forgetting = undefined;
     this.#index = new Map();
@@ -179,7 +179,7 @@ export class DiskCache implements LinkDiskCache {
     }
   }
 
-  /** @returns how many bytes of the chunk were whole lines. */
+  /** @returns the length of the complete lines in the chunk. */
   #indexLines(ino: number, chunk: Buffer, offset: number): number {
     let at = 0;
     for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, at)) {

@@ -1,4 +1,4 @@
-/** What the edge of the redirector is made of. */
+/** The parts from which the redirector's edge is built. */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Journal } from '#common/journal/journal.ts';

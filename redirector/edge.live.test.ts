@@ -98,7 +98,7 @@ async function addCode(app_id: string, code: string, link_id: string): Promise<v
   );
 }
 
-/** The beginning of the answer to bytes that no HTTP client would send. */
+/** The beginning of the response to bytes that no HTTP client would send. */
 function sendRaw(port: number, bytes: Uint8Array): Promise<string> {
   return new Promise((done, fail) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
@@ -131,7 +131,7 @@ test('printed codes of other services are found in every encoding, cached or not
     expect(await visitOf(host, path), path).toEqual([404]);
 });
 
-test('bytes beyond ASCII that a client did not escape are read as UTF-8, and others name no link', async () => {
+test('non-ASCII bytes that a client did not escape are read as UTF-8; invalid ones name no link', async () => {
   for (const [name, answer] of [
     [Buffer.from('café'), '302'],
     [Buffer.from('café', 'latin1'), '404'],
@@ -141,7 +141,7 @@ test('bytes beyond ASCII that a client did not escape are read as UTF-8, and oth
   }
 });
 
-test('a link is found by each of its codes, and a change is seen under all of them', async () => {
+test('a link is found by each of its codes, and a change applies to all of them', async () => {
   const path = pathOfCode('promo/été');
   for (let n = 0; n < 2; n++) expect(await visitOf(host, path)).toEqual([302, links['summer']]);
   expect(await rows.db.execute(`UPDATE links SET title = 'Changed' WHERE id = $1`, [links['summer']])).toBe(1);
@@ -149,10 +149,10 @@ test('a link is found by each of its codes, and a change is seen under all of th
   expect(noted.map(({ short_code }) => short_code).sort()).toEqual(['promo/été', 'summer']);
 });
 
-test('where codes ignore case, each is found in any, by every visit', async () => {
+test('if codes ignore case, each is found in any case, by every visit', async () => {
   for (const path of ['/flyer/%C3%891', '/FLYER/%C3%891', '/Flyer/%C3%891', '/SECOND', '/second', '/SECOND'])
     expect(await visitOf(quietHost, path), path).toEqual([302, links['quiet']]);
-  // Letters beyond ASCII keep their case.
+  // Non-ASCII letters keep their case.
   expect(await visitOf(quietHost, '/flyer/%C3%A91')).toEqual([404]);
 });
 
@@ -203,7 +203,7 @@ test('a person who opens a link is redirected, and the click is in the journal w
   }
 });
 
-test('the visitor’s query is passed on and overrides the defaults of the link, in the record too', async () => {
+test('the visitor’s query is passed on and overrides the defaults of the link, also in the record', async () => {
   const before = edge.clicks().length;
   const query = 'utm_source=friend&gclid=7&a=%20x&a=y&url=https://evil.example/';
   const reply = await edge.get(host, `/summer?${query}`, { 'user-agent': desktop });
@@ -231,7 +231,7 @@ test.each([
   expect([reply.status, reply.headers.location]).toEqual([302, location]);
 });
 
-test('Android without its own address goes to the Play page with the id of the recorded click', async () => {
+test('Android without its own URL goes to the Play page with the id of the recorded click', async () => {
   const reply = await edge.get(host, '/summer', { 'user-agent': pixel });
   const url = new URL(reply.headers.location ?? '');
   expect(url.origin + url.pathname).toBe('https://play.google.com/store/apps/details');
@@ -256,7 +256,7 @@ test('HEAD is answered like GET and is not a click', async () => {
   expect(edge.clicks().length).toBe(before);
 });
 
-test('a preview crawler gets a page with the tags, escaped, and is recorded as one; a person is redirected', async () => {
+test('a preview crawler gets a page with escaped tags, and is recorded as a preview; a person is redirected', async () => {
   const reply = await edge.get(host, '/preview', { 'user-agent': facebook });
   expect(reply.status).toBe(200);
   expect(reply.headers['content-type']).toBe('text/html; charset=utf-8');
@@ -273,12 +273,12 @@ test('a preview crawler gets a page with the tags, escaped, and is recorded as o
   expect((await edge.get(host, '/summer', { 'user-agent': facebook })).status).toBe(302);
 });
 
-test('a prefetch is redirected and recorded as one', async () => {
+test('a prefetch is redirected and recorded as a prefetch', async () => {
   await edge.get(host, '/summer', { 'user-agent': desktop, 'sec-purpose': 'prefetch;prerender' });
   expect(edge.clicks().at(-1)).toMatchObject({ is_prefetch: true });
 });
 
-test('an expired link leads to its expired_url, else it is gone', async () => {
+test('an expired link leads to its expired_url; without one it is gone', async () => {
   const reply = await edge.get(host, '/old');
   expect([reply.status, reply.headers.location]).toEqual([302, 'https://example.com/over']);
   expect((await edge.get(host, '/older')).status).toBe(410);
@@ -307,7 +307,7 @@ test.each([
   expect(edge.clicks().length).toBe(before);
 });
 
-test('an app has pages of its own for what its host lacks and for expired links, in which nothing runs', async () => {
+test('an app can have its own pages for unknown and expired links, in which no scripts run', async () => {
   const pages = { not_found: '<h1>Nothing here</h1><script>alert(1)</script>', expired: '<h1>Over</h1>' };
   const paged = await rows.app({ host: 'paged.localhost', pages });
   await rows.link(paged, { short_code: 'archived', archived: true, fallback_url: 'https://example.com/' });
@@ -331,12 +331,12 @@ test('an app has pages of its own for what its host lacks and for expired links,
   expect([head.status, head.headers['content-length']]).toEqual([404, String(pages.not_found.length)]);
 });
 
-test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('%s is refused with the allowed methods', async (method) => {
+test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('%s is rejected with the allowed methods', async (method) => {
   const reply = await edge.get(host, '/summer', {}, method);
   expect([reply.status, reply.headers.allow]).toEqual([405, 'GET, HEAD']);
 });
 
-test('each host has the association files of its app, and none without the settings they need', async () => {
+test('each host has the association files of its app, but only if the app has the required settings', async () => {
   for (const path of ['/.well-known/apple-app-site-association', '/apple-app-site-association']) {
     const reply = await edge.get(host, path);
     expect([reply.status, reply.headers['content-type']]).toEqual([200, 'application/json']);
@@ -398,11 +398,11 @@ test.each([
   },
 );
 
-test('the port in the Host header and its case do not matter', async () => {
+test('the port in the Host header and the case of the header do not matter', async () => {
   expect((await edge.get('MyApp.LocalHost:8080', '/summer')).status).toBe(302);
 });
 
-test('the visitor’s address is taken from trusted proxies only', async () => {
+test('the visitor’s address is taken only from trusted proxies', async () => {
   await edge.get(host, '/summer', { 'x-forwarded-for': '203.0.113.9' });
   expect(edge.clicks().at(-1)).toMatchObject({ ip: '127.0.0.1' });
   const behind = await TestEdge.start(
@@ -440,7 +440,7 @@ function getSecurely(port: number, path: string) {
   });
 }
 
-test('TLS answers are the same as without, also with changed certificates, and say how long browsers must use it', async () => {
+test('TLS answers are the same as without TLS, also after a change of certificates, and state how long browsers must use HTTPS', async () => {
   const certificates = await newCertificates('first');
   const port = edge.server.listen({ host: '127.0.0.1', port: 0, certificates, hstsSeconds: 31_536_000 });
   const reply = await getSecurely(port, '/summer');
@@ -456,7 +456,7 @@ test('TLS answers are the same as without, also with changed certificates, and s
   expect([reply.serial === later.serial, later.serial]).toEqual([false, replacement[0]?.serial]);
 });
 
-test('every answer says nosniff, none names the server, and without TLS none mentions HTTPS', async () => {
+test('every answer has nosniff, none names the server, and without TLS none mentions HTTPS', async () => {
   for (const path of ['/summer', '/nothing-here', '/robots.txt', '/favicon.ico', '/', '/x/y']) {
     const { headers } = await get(edge.port, host, path);
     expect(headers['x-content-type-options'], path).toBe('nosniff');

@@ -1,8 +1,8 @@
 /**
  * The short-link edge: resolve → platform → destination → record → answer.
  *
- * A visit of a cached link creates no promise: it is resolved inside the request handler, its click goes to the journal, and
- * the answer is sent once the journal has written it, at the end of the same event loop turn.
+ * A visit of a cached link creates no promise: it is resolved inside the request handler, its click goes to the
+ * journal, and the answer is sent once the journal has written it, at the end of the same turn of the event loop.
  */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
@@ -97,7 +97,7 @@ export class Edge {
     this.state = this.#answers.state;
   }
 
-  /** The hot path: visits of cached links. Everything else continues in `lookUp`. */
+  /** The hot path: visits of cached links. All other requests continue in `lookUp`. */
   get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const nowMs = this.#clock();
     const plan = this.#known.find(hostHeaderOf(req), req.getUrl(), nowMs);
@@ -108,7 +108,7 @@ export class Edge {
     this.lookUp(res, req, connections, false);
   }
 
-  /** Every other GET and HEAD: requests that may wait for a store, and those that are not links. */
+  /** All other GET and HEAD requests: those that may wait for a store, and those for other paths than links. */
   lookUp(res: HttpResponse, req: HttpRequest, connections: Connections, isHead: boolean): void {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
@@ -156,7 +156,7 @@ export class Edge {
     });
   }
 
-  /** A POST request that is not a visit: device signals of a tap page, copies of Apple's postbacks. */
+  /** A POST request that is not a visit: device signals of a tap page, or copies of Apple's postbacks. */
   receive(res: HttpResponse, req: HttpRequest, connections: Connections, receiver: Receiver): void {
     if (isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
@@ -169,7 +169,7 @@ export class Edge {
     receiver.receive(res, sender, () => this.state.isStopping);
   }
 
-  /** The password that a visitor enters: a right one is a visit of the link. */
+  /** Handles a password that a visitor enters; with the right one, the visitor visits the link. */
   unlock(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
     if (isAmbiguous(req)) {
@@ -185,7 +185,7 @@ export class Edge {
         this.#answers.refuseForGood(res, form === null ? 'bad_request' : 'not_found', manner);
         return;
       }
-      // The page that sent the form is not where the visitor came from.
+      // The page that sent the form is not the visitor's referrer.
       const visitor = { ...sender, query: form.query, referrer: '', is_prefetch: false };
       this.#answers.wait(res, this.#tryPassword(host, code, visitor, form.password), ([found, outcome]) => {
         const isLast = this.state.isStopping;
@@ -235,7 +235,7 @@ export class Edge {
     else this.#answer(res, accept, visitor, plan, device, decision, nowMs);
   }
 
-  /** A person's visit of a link with max_clicks is led on only if one is left. */
+  /** Redirects a person's visit of a link with max_clicks only if a click is left. */
   #takeClick(
     res: HttpResponse,
     accept: string | HttpRequest,
@@ -248,7 +248,7 @@ export class Edge {
     const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
     const answer = (outcome: ClickOutcome, ms: number) =>
       this.#answer(res, accepted, visitor, plan, device, outcome === 'taken' ? decision : plan.usedUp(), ms);
-    // A browser that prefetches asks again if its user goes there.
+    // A browser that prefetches sends the request again if its user follows the link.
     const taken = visitor.is_prefetch ? 'unavailable' : this.#shares.take(plan.link);
     if (taken === 'unavailable') this.#answers.refuse(res, taken, this.#pageManner(accepted));
     else if (typeof taken === 'string') answer(taken, nowMs);
@@ -293,7 +293,7 @@ export class Edge {
     this.#journal.append(this.#lanes.at(nowMs), line, visit);
   }
 
-  /** The page for a visitor in a browser; null for visitors who are redirected without one. */
+  /** The page for a visitor in a browser; null for visitors who are redirected without a page. */
   #tapPage(
     tap: TapPage,
     { privacy_mode, probabilistic_window_hours: hours }: LinkedApp,
@@ -304,12 +304,12 @@ export class Edge {
   ): string | null {
     const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
     if (!opensTapPage(accepted, is_prefetch, device, user_agent)) return null;
-    // Signals that match nothing are not requested.
+    // Signals are requested only if they can be used for matching.
     const token = privacy_mode === 'no_ip' || hours === 0 ? '' : this.#tokens.sign(clickId, hours);
     return tap.html({ clickId, query, user_agent, language, token, shortUrl: this.#shortUrl });
   }
 
-  /** @returns false if the request is no long link, or the app does not understand them. */
+  /** @returns false if the request is not a long link, or the app does not support long links. */
   #answerLongLink(
     res: HttpResponse,
     app: LinkedApp,
@@ -324,7 +324,7 @@ export class Edge {
       const manner = { isHead, wantsJson, isLast: this.state.isStopping };
       if (visit.kind === 'deleted') this.#answers.refuse(res, 'not_found', manner, app);
       else if (visit.kind === 'refused') {
-        // Never to a place that only the visit's query names.
+        // Never redirects to a destination that only the visit's query names.
         this.#countOrphan(app, visit.name, visit.visitor, isHead);
         this.#answers.fallback(res, app, manner, 'long_link_refused');
       } else if (visit.kind === 'link' && !isHead)
@@ -335,7 +335,7 @@ export class Edge {
     return true;
   }
 
-  /** A code that only the service may know that the app leaves. */
+  /** Answers a code that only the app's previous service may know. */
   #answerAsked(
     res: HttpResponse,
     app: LinkedApp,
@@ -367,7 +367,7 @@ export class Edge {
   }
 
   /**
-   * A host's answer to what it does not have: with the page of its app, if that has one.
+   * Refuses a path that the host does not have, with the app's own page if there is one.
    * @param onApp returns whether it answered instead.
    */
   #refuseOn(res: HttpResponse, host: string, manner: ResponseOptions, onApp: (app: LinkedApp) => boolean): void {
@@ -379,7 +379,9 @@ export class Edge {
     else refuse(known);
   }
 
-  /** A visit of what the host does not have. Prefetches, HEAD requests and bots are not visits of people. */
+  /**
+   * Counts a person's visit of a code that the host does not have; prefetches, HEAD requests and bots are not counted.
+   */
   #countOrphan(app: LinkedApp, name: string, visitor: Visitor, isHead: boolean): void {
     if (!isHead && this.#isPerson(visitor)) this.#orphans.count(app, name);
   }

@@ -27,7 +27,8 @@ afterAll(async () => {
 });
 
 /**
- * Sends bytes, optionally cuts the connection after some of them, and returns everything that arrives within a moment.
+ * Sends bytes, optionally cuts the connection after some of them, and returns everything that arrives within a short
+ * time.
  */
 function send(bytes: Buffer, options: { cutAt?: number; waitMs?: number } = {}): Promise<string> {
   return new Promise((done) => {
@@ -56,7 +57,7 @@ const browser = [
 ];
 const plain = request(['GET /summer?a=1 HTTP/1.1', `Host: ${host}`, ...browser]);
 
-/** Every header that an answer may have. Any other was injected by a visitor. */
+/** All headers that an answer may have. Any other was injected by a visitor. */
 const known = new Set(
   [
     'location',
@@ -94,7 +95,7 @@ test('pipelined requests are answered in order until a visit closes the connecti
   const answers = await send(Buffer.concat([robots, icon, robots]), { waitMs: 500 });
   expectCleanAnswers(answers);
   expect([...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1])).toEqual(['200', '204', '200']);
-  // uWebSockets.js does not accept a second request while the first waits (for the journal, here); RFC 9112 9.3.2 lets
+  // uWebSockets.js does not accept a second request while the first waits (here: for the journal); RFC 9112 9.3.2 lets
   // clients retry.
   expectCleanAnswers(await send(Buffer.concat([plain, plain, robots])));
   await expectAlive();
@@ -179,7 +180,7 @@ test('random damage to a request does no harm', async () => {
   await until(() => edge.edge.state.waiting === 0, 'no request is left waiting');
 });
 
-test('HEAD of what needs no look-up leaves the process and the connection alive', async () => {
+test('HEAD for a path that needs no lookup keeps the process and the connection alive', async () => {
   for (const path of [
     '/robots.txt',
     '/favicon.ico',

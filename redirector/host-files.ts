@@ -1,4 +1,4 @@
-/** Files that every host has, and those that name the app of a host. */
+/** Files that every host has, and the association files for the app of a host. */
 import type { HttpResponse } from '#common/http/uws.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import { textHeaders } from '#common/redirect/answer-headers.ts';
@@ -7,7 +7,7 @@ import { type ResponseOptions, sendText } from './answer.ts';
 
 const robots = 'User-agent: *\nAllow: /\n';
 
-/** Paths that an app's host answers besides its links. */
+/** Paths that an app's host answers in addition to its links. */
 export const appPaths: ReadonlySet<string> = new Set([
   '/',
   '/.well-known/apple-app-site-association',
@@ -15,7 +15,7 @@ export const appPaths: ReadonlySet<string> = new Set([
   '/.well-known/assetlinks.json',
 ]);
 
-/** @returns false if the path is no such file. */
+/** @returns false if the path is not such a file. */
 export function sendHostFile(res: HttpResponse, path: string, manner: ResponseOptions): boolean {
   if (path === '/robots.txt') {
     const headers = textHeaders('text/plain', { 'Cache-Control': 'public, max-age=86400' });
@@ -28,7 +28,7 @@ export function sendHostFile(res: HttpResponse, path: string, manner: ResponseOp
   return true;
 }
 
-/** @returns false if the app has none. */
+/** @returns false if the app has no such file. */
 export function sendAssociation(res: HttpResponse, app: LinkedApp, path: string, manner: ResponseOptions): boolean {
   const json = path.endsWith('assetlinks.json') ? androidAssociation(app) : appleAssociation(app);
   if (json === null) return false;

@@ -15,7 +15,7 @@ function heapMegabytes(): number {
   return process.memoryUsage().heapUsed / 1_048_576;
 }
 
-/** Everything is fresh and every code of the host is this link. */
+/** Links where everything is fresh and every code of the host is this link. */
 function knownLinks(link: LinkSnapshot): KnownLinks {
   const entry = { checkedMs: 0, isUsed: false };
   const apps = { keep: () => ({ ...entry, value: testApp, bytes: 300 }), isCurrent: () => true };
@@ -29,10 +29,10 @@ function knownLinks(link: LinkSnapshot): KnownLinks {
   return new KnownLinks({ apps, links } as unknown as LinkCache);
 }
 
-/** A text as from a socket: a flat string of its own. */
+/** A string like one from a socket: flat, with its own memory. */
 const text = (start: string, chars: number) => Buffer.from(start.padEnd(chars, 'x')).toString();
 
-/** Memory that this many visits retain, in MB. */
+/** Memory that these visits retain, in MB. */
 function heldAfter(visits: number, visit: (n: number) => unknown): number {
   const before = heapMegabytes();
   for (let n = 0; n < visits; n++) visit(n);
@@ -81,7 +81,7 @@ test('the memory of cached links is bounded, and an evicted link is cached again
   expect(all.every(visit)).toBe(true);
 });
 
-test('the memory of links with rules is bounded too, whichever of their variants is visited', {
+test('the memory of links with rules is also bounded, whichever of their variants are visited', {
   tags: ['slow'],
 }, () => {
   const variants = Array.from({ length: 10 }, (_, n) => ({
@@ -104,7 +104,7 @@ test('the memory of links with rules is bounded too, whichever of their variants
   expect(heldAfter(500, visit)).toBeLessThan(30);
 });
 
-test('user agents take a bounded amount of memory, however long they are', { tags: ['slow'] }, () => {
+test('user agents take a limited amount of memory, however long they are', { tags: ['slow'] }, () => {
   const devices = new Devices();
   expect(heldAfter(1_500, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 14_000)))).toBeLessThan(10);
   expect(heldAfter(19_000, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 1_024)))).toBeLessThan(35);

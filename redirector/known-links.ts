@@ -1,4 +1,4 @@
-/** Recently visited links by the raw Host header and path: one look-up per visit instead of four. */
+/** Caches recently visited links by the raw Host header and path: one lookup per visit instead of four. */
 import type { LinkCache } from '#common/links/link-cache.ts';
 import { type LinkedApp, type LinkSnapshot, linkKey } from '#common/links/link-snapshot.ts';
 import { codeOfPath, pathOfCode } from '#common/links/short-code.ts';
@@ -12,18 +12,19 @@ interface KnownLink {
   readonly plan: LinkPlan;
 }
 
-/** When either limit is reached, the map is cleared; links in use are back with their next visit. */
+/** When either limit is reached, the map is cleared; links in use are cached again at their next visit. */
 const linksMax = 50_000;
 const bytesMax = 134_217_728;
 /**
- * A plan's text takes about as much memory as its snapshot's, once as it is and once more as it is sent and recorded.
+ * Estimate: the text of a plan takes about as much memory as its snapshot's, once unchanged and once as sent and
+ * recorded.
  */
 const bytesOf = (header: string, path: string, link: CachedSnapshot<LinkSnapshot>) =>
   2 * (header.length + path.length + link.bytes);
 
 /**
- * Holds no snapshots: each entry refers to two entries of the link cache, which checks at every visit whether they are current.
- * A header for which no link was served is not stored.
+ * Contains no snapshots: each entry refers to two entries of the link cache, which checks at every visit whether they
+ * are current. A header for which no link was served is not stored.
  */
 export class KnownLinks {
   readonly #cache: LinkCache;
@@ -37,9 +38,9 @@ export class KnownLinks {
     this.#cache = cache;
   }
 
-  /** The plan of a link that is fresh in memory. */
+  /** The plan of a link, if its entries in memory are fresh. */
   find(hostHeader: string, path: string, nowMs: number): LinkPlan | undefined {
-    // Most requests of a second are for a handful of hosts.
+    // Most requests within a second are for a few hosts.
     if (hostHeader !== this.#header) {
       this.#header = hostHeader;
       this.#links = this.#byHeader.get(hostHeader);
@@ -52,7 +53,8 @@ export class KnownLinks {
   }
 
   #learn(path: string, nowMs: number): LinkPlan | undefined {
-    // Only what a browser would send: otherwise a client could fill the map with made-up headers, or encodings, for one link.
+    // Only forms that a browser sends: otherwise a client could fill the map with made-up headers or encodings of one
+    // link.
     const code = isHostHeader(this.#header) ? codeOfPath(path) : null;
     if (code === null || pathOfCode(code) !== path) return undefined;
     const host = requestHostOf(this.#header);

@@ -35,7 +35,7 @@ async function lockedLink(password: string, more: object = {}) {
   return link;
 }
 
-/** One request on its own connection. */
+/** Sends one request on its own connection. */
 function post(path: string, body: string, headers: Record<string, string> = {}) {
   return new Promise<{ status: number; location: string; cache: string; body: string }>((done, fail) => {
     const sent = request(
@@ -56,12 +56,12 @@ function post(path: string, body: string, headers: Record<string, string> = {}) 
   });
 }
 
-/** What a browser sends from the page. */
+/** Sends the form of the password page as a browser does. */
 function unlock(link: string, password: string, ip = '192.0.2.1') {
   return post('/-/unlock', new URLSearchParams({ link, password }).toString(), { 'x-forwarded-for': ip });
 }
 
-test('a visitor is asked for the password, and led on with it; only then there is a click', async () => {
+test('a visitor is asked for the password and redirected after entering it, and only then there is a click', async () => {
   const { code } = await lockedLink('open sesame');
   for (const isCached of [false, true]) {
     const before = edge.clicks().length;
@@ -84,7 +84,7 @@ test('a visitor is asked for the password, and led on with it; only then there i
   expect([head.status, head.headers.location]).toEqual([200, undefined]);
 });
 
-test('another password replaces the first within a second, and without one the link is open', async () => {
+test('a new password replaces the old one within a second, and a link without a password is open', async () => {
   const { id, code } = await lockedLink('first one');
   expect((await unlock(`/${code}`, 'first one')).status).toBe(302);
   await owner.call('PUT', `/links/${id}/password`, { password: 'second one' });
@@ -101,12 +101,12 @@ test('guesses are limited by link and address, and a limited address does not li
   for (let n = 0; n < unlockLimits.perAddressMax + 2; n++)
     statuses.push((await unlock(`/${code}`, `guess ${n}`, '198.51.100.7')).status);
   expect(statuses).toEqual([...Array(unlockLimits.perAddressMax).fill(403), 429, 429]);
-  // Not compared any more: even the right one is refused.
+  // No longer compared: even the right password is rejected.
   expect((await unlock(`/${code}`, 'rare word', '198.51.100.7')).status).toBe(429);
   expect((await unlock(`/${code}`, 'rare word', '198.51.100.8')).status).toBe(302);
 });
 
-test('bodies that are no form, too large, or for no link are refused, and other paths take no POST', async () => {
+test('bodies that are not a form, are too large, or name no link are rejected, and other paths accept no POST', async () => {
   const { code } = await lockedLink('a password');
   expect((await post('/-/unlock', 'x')).status).toBe(400);
   expect((await post('/-/unlock', `link=/${code}&password=${'x'.repeat(201)}`)).status).toBe(400);
@@ -117,7 +117,7 @@ test('bodies that are no form, too large, or for no link are refused, and other 
   expect(large.status).toBe(400);
 });
 
-test('rules and expiry apply as without a password, and an explanation says that one is asked for', async () => {
+test('rules and expiry apply as without a password, and an explanation mentions the password prompt', async () => {
   const { id, code } = await lockedLink('with rules', {
     rules: [{ platform: ['desktop'], url: 'https://rule.example/' }],
   });
@@ -128,14 +128,14 @@ test('rules and expiry apply as without a password, and an explanation says that
   await expect.poll(async () => (await unlock(`/${code}`, 'with rules', '192.0.2.9')).status).toBe(410);
 });
 
-test('a link whose hash is lost stays closed', async () => {
+test('a link whose password hash is lost stays closed', async () => {
   const { id, code } = await lockedLink('lost one');
   await edge.db.execute('DELETE FROM link_passwords WHERE link_id = $1', [id]);
   await owner.call('PATCH', `/links/${id}`, { title: 'changed' });
   await expect.poll(async () => (await unlock(`/${code}`, 'lost one')).status).toBe(403);
 });
 
-test('viewers and strangers set no password, and its hash reaches no webhook', async () => {
+test('viewers and strangers cannot set a password, and its hash reaches no webhook', async () => {
   const { id } = await newLink();
   const body = { password: 'not yours' };
   const viewer = await api.member('viewer', owner.organization_id);

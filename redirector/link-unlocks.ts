@@ -1,6 +1,6 @@
 /**
- * Passwords that visitors enter: the form that a page sends, its limits, and the comparison, one at a time because it takes a thread
- * of those that also write the journal.
+ * Handles passwords that visitors enter: the form, its limits, and the comparison. Comparisons run one at a time,
+ * because each takes a thread of the pool that also writes the journal.
  */
 import type { Clock } from '#common/clock.ts';
 import { limitAddress } from '#common/http/peer.ts';
@@ -12,7 +12,7 @@ export const UNLOCK_PATH = '/-/unlock';
 
 export const unlockLimits = {
   bodyBytesMax: 16_384,
-  /** Attempts per minute and process: of an address at a link … */
+  /** Maximum attempts per minute and process: of an address at a link … */
   perAddressMax: 10,
   /** … of all addresses at a link … */
   perLinkMax: 120,
@@ -21,10 +21,10 @@ export const unlockLimits = {
   waitingMax: 16,
 } as const;
 
-/** What a form sent: the path and the query of the visit, and the password. */
+/** The contents of a form: the path and the query of the visit, and the password. */
 export interface UnlockForm {
   readonly path: string;
-  /** Without its question mark. */
+  /** Without the question mark. */
   readonly query: string;
   readonly password: string;
 }
@@ -39,7 +39,10 @@ export class LinkUnlocks {
     this.#clock = clock;
   }
 
-  /** Reads the body. @param onForm called with null for a body that is no form; not called if the visitor disconnects. */
+  /**
+   * Reads the body.
+   * @param onForm called with null if the body is not a form; not called if the visitor disconnects.
+   */
   read(res: HttpResponse, onForm: (form: UnlockForm | null, isTooLarge: boolean) => void): void {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -58,11 +61,11 @@ export class LinkUnlocks {
     });
   }
 
-  /** `limited`: too many attempts, of which this one is not compared. Never rejects. */
+  /** `limited`: too many attempts; this one is not compared. Never rejects. */
   async check(linkId: string, hash: string, ip: string, password: string): Promise<'right' | 'wrong' | 'limited'> {
     const nowMs = this.#clock();
     const address = limitAddress(ip);
-    // An address beyond its limits must not use up the link's.
+    // An address over its limits must not use up the link's limit.
     if (this.#windows.take(`${linkId} ${address}`, nowMs).count > unlockLimits.perAddressMax) return 'limited';
     if (this.#windows.take(address, nowMs).count > unlockLimits.perAddressAtAllMax) return 'limited';
     if (this.#windows.take(linkId, nowMs).count > unlockLimits.perLinkMax) return 'limited';

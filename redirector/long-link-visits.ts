@@ -1,13 +1,13 @@
-/** What a visit of a Firebase long link leads to. The link that it stands for is looked up, or made, before the answer. */
+/** Resolves a visit of a Firebase long link. The corresponding link is looked up or created before the answer. */
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { isLongLink, readLongLink, refusedVisitName, snapshotOfLongLink } from '#common/links/long-link.ts';
 import type { LongLinks } from '#common/links/long-links.ts';
 import type { Visitor } from '#common/redirect/visitor.ts';
 
-/** `visitor`: without the parameters of the link, which no destination gets. */
+/** @property visitor without the parameters of the long link, which are not passed to any destination. */
 export type LongLinkVisit =
   | { readonly kind: 'link'; readonly link: LinkSnapshot; readonly visitor: Visitor }
-  /** It is led there as well, but there is no link that a click could name. */
+  /** The visitor is redirected in the same way, but there is no link for a click. */
   | { readonly kind: 'without_click'; readonly link: LinkSnapshot; readonly visitor: Visitor }
   | { readonly kind: 'deleted' }
   /** @property name under which the visit is counted. */
@@ -15,7 +15,7 @@ export type LongLinkVisit =
 
 const ipad = /\biPad\b/;
 
-/** Null if the request is none. @param mayMake false for visits that are not those of people. */
+/** Null if the request is not a long link. @param mayMake returns false for visits that are not made by people. */
 export function longLinkVisit(
   links: Pick<LongLinks, 'find'>,
   app: LinkedApp,

@@ -27,7 +27,7 @@ let rows: Rows;
 let edges: TestEdge[];
 let appId: string;
 
-/** Redirectors with the rights of their own user of Postgres. */
+/** Redirectors with the privileges of their own Postgres role. */
 beforeAll(async () => {
   [database, redis] = await Promise.all([postgresForTest(), redisForTest()]);
   rows = new Rows(database.url);
@@ -62,14 +62,14 @@ interface Made {
 const made = (app = appId) => rows.db.query<Made>(`SELECT * FROM links WHERE app_id = $1 AND source = 'visit'`, [app]);
 const clicksOf = (id: string) => edges.flatMap((edge) => edge.clicks()).filter(({ link_id }) => link_id === id);
 
-/** An app of its own, so that tests see only their links. */
+/** A separate app for each test, so that tests see only their own links. */
 async function newApp(more: object = {}, settings: object = { privacy_mode: 'full_ip', firebase_links }) {
   const own = `${newId('app', Date.now()).replaceAll('_', '-')}.localhost`;
   const id = await rows.app({ host: own, ...ids, fallback_url: 'https://www.example.com/home', settings, ...more });
   return { id, host: own };
 }
 
-test('every platform is led where the parameters say, and each visit is a click of one link', async () => {
+test('every platform is redirected as the parameters say, and each visit is a click of one link', async () => {
   const given = {
     ...{ link: page, apn: 'com.example.shop', ibi: 'com.example.shop', isi: '123456789', efr: '1', d: '1' },
     ...{ ipfl: 'https://m.example.com/ipad', afl: 'https://m.example.com/a', utm_source: 'print', gclid: 'Cj0' },
@@ -82,7 +82,7 @@ test('every platform is led where the parameters say, and each visit is a click 
   expect(new URL(String((await open(pathOf(given)))[1])).searchParams.toString().split('&').sort()).toEqual(
     `color=red&${added}`.split('&').sort(),
   );
-  // The other redirector, another path of the app and another order: the same link.
+  // On the other redirector, with another path and order of parameters, it is the same link.
   const reversed = Object.fromEntries(Object.entries(given).reverse());
   expect((await open(pathOf(reversed, '/promo/'), iphone, { at: 1 }))[1]).toContain('apps.apple.com/app/id123456789');
   expect((await open(pathOf(given, '/promo'), ipad))[1]).toMatch(/^https:\/\/m\.example\.com\/ipad\?/);
@@ -93,11 +93,11 @@ test('every platform is led where the parameters say, and each visit is a click 
   expect(clicksOf(link?.id ?? '').map(({ query, utm_source }) => [query, utm_source])).toEqual(
     Array.from({ length: 5 }, () => ['gclid=Cj0', 'print']),
   );
-  // It is an ordinary link besides.
+  // It is also an ordinary link.
   expect((await open(`/${link?.short_code}`))[0]).toBe(302);
 });
 
-test('first visits of one link at the same time, on several redirectors, make one link', async () => {
+test('concurrent first visits of one link, on several redirectors, create one link', async () => {
   const app = await newApp();
   const path = pathOf({ link: page });
   const visits = Array.from({ length: 20 }, (_, n) => open(path, desktop, { at: n % 2, host: app.host }));
@@ -106,7 +106,7 @@ test('first visits of one link at the same time, on several redirectors, make on
   expect([others.length, clicksOf(link?.id ?? '').length]).toEqual([0, 20]);
 });
 
-test('what leads elsewhere goes to the fallback of the app, makes no link, and is counted with its reason', async () => {
+test('a long link to a host that is not allowed goes to the app’s fallback, creates no link, and is counted with its reason', async () => {
   const app = await newApp();
   const refused = [
     { link: 'https://evil.example/' },
@@ -126,7 +126,7 @@ test('what leads elsewhere goes to the fallback of the app, makes no link, and i
   expect(counted).toContainEqual({ short_code: '?foreign_app isi 666', visits: 3 });
 });
 
-test('apps that did not ask for them, other paths and other hosts have no long links', async () => {
+test('apps without the setting, other paths and other hosts have no long links', async () => {
   const off = await newApp({}, { privacy_mode: 'full_ip' });
   expect((await open(pathOf({ link: page }), desktop, { host: off.host }))[1]).toMatch(
     /^https:\/\/www\.example\.com\/home/,
@@ -137,7 +137,7 @@ test('apps that did not ask for them, other paths and other hosts have no long l
   expect(await made(off.id)).toEqual([]);
 });
 
-test('bots, prefetches and HEAD are answered and make no link', async () => {
+test('bots, prefetches and HEAD are answered and create no link', async () => {
   const app = await newApp();
   const path = pathOf({ link: page });
   expect(await open(path, 'curl/8.5.0', { host: app.host })).toEqual([302, page]);
@@ -145,12 +145,12 @@ test('bots, prefetches and HEAD are answered and make no link', async () => {
   const preview = { 'user-agent': 'facebookexternalhit/1.1' };
   const { body } = await edgeAt(0).get(app.host, pathOf({ link: page, st: 'A <b>' }), preview);
   expect(body).toContain('A &lt;b&gt;');
-  // The code of a link that does not exist yet is no address that opens.
+  // The code of a link that does not exist yet cannot be opened.
   expect(body).not.toContain('og:url');
   expect(await made(app.id)).toEqual([]);
 });
 
-test('an archived or deleted link leads nowhere, and is not made again', async () => {
+test('an archived or deleted link cannot be opened, and is not created again', async () => {
   const app = await newApp();
   const path = pathOf({ link: page });
   await open(path, desktop, { host: app.host });
@@ -167,7 +167,7 @@ test('an archived or deleted link leads nowhere, and is not made again', async (
   expect(await made(app.id)).toHaveLength(1);
 });
 
-test('beyond the limit of a day visits are led on without a link, and the next day has its own', async () => {
+test('beyond the daily limit, visits are redirected without a link, and the next day has its own limit', async () => {
   const app = await newApp();
   await rows.db.execute(`INSERT INTO long_links_made VALUES ($1, (now() AT TIME ZONE 'UTC')::date, 5000)`, [app.id]);
   expect(await open(pathOf({ link: page }), desktop, { host: app.host })).toEqual([302, page]);
@@ -177,7 +177,7 @@ test('beyond the limit of a day visits are led on without a link, and the next d
   expect(await made(app.id)).toHaveLength(1);
 });
 
-test('one redirector makes only so many links of an app in a minute, and asks for few at a time', async () => {
+test('one redirector creates a limited number of links of an app per minute, with few concurrent queries', async () => {
   const app = await newApp();
   const [row] = await rows.db.query<LinkedAppRow>(`SELECT ${linkedAppColumns} FROM apps WHERE id = $1`, [app.id]);
   const linked = linkedAppOf(row ?? expect.unreachable('the app is there'));
@@ -206,7 +206,7 @@ test('one redirector makes only so many links of an app in a minute, and asks fo
   expect([off, limit]).toEqual([longLinkLimits.perAppAndMinuteMax, 408 - longLinkLimits.perAppAndMinuteMax]);
 });
 
-test('the user of a redirector makes only links of apps that want them, to their hosts, and writes no others', async () => {
+test('the Postgres role of a redirector can create links only for apps with the setting, to their hosts, and can write no others', async () => {
   const [on, off] = [await newApp(), await newApp({}, {})];
   const db = new Postgres({ url: database.urlAs('signpost_redirector'), name: 'redirector' });
   const make = async (app: string, fields: object, code = `fdl~${'a'.repeat(32)}`) => {
@@ -228,7 +228,7 @@ test('the user of a redirector makes only links of apps that want them, to their
     ])
       expect([name, url, await make(on.id, { [name]: url })]).toEqual([name, url, 'off']);
   await expect(make(on.id, { fallback_url: page }, 'summer')).rejects.toThrow('no long link');
-  // Lists go from page to page by milliseconds.
+  // Lists are paged by creation time in milliseconds.
   expect(await db.query("SELECT id FROM links WHERE created_at <> date_trunc('milliseconds', created_at)")).toEqual([]);
   await expect(db.execute(`UPDATE links SET archived = true`)).rejects.toThrow('permission denied');
   await expect(db.query('SELECT * FROM long_links_made')).rejects.toThrow('permission denied');
@@ -239,7 +239,7 @@ test('the user of a redirector makes only links of apps that want them, to their
   await db.close();
 });
 
-test('the files for phones say that the app opens long links at the bare host', async () => {
+test('the association files say that the app opens long links at the bare host', async () => {
   const { body } = await edgeAt(0).get(host, '/.well-known/apple-app-site-association');
   expect(JSON.parse(body).applinks.details[0].components).toEqual([
     { '/': '/', '?': { link: '?*' } },

@@ -58,7 +58,7 @@ async function start(instance: string): Promise<ChildProcess> {
   return child;
 }
 
-/** Sequential visits on keep-alive connections, until stopped. */
+/** Sends sequential visits on keep-alive connections, until stopped. */
 class Visitors {
   answered = 0;
   failed: string[] = [];
@@ -95,15 +95,16 @@ class Visitors {
         answer.resume();
         answer.on('end', () => done(String(answer.statusCode)));
       });
-      // A persistent connection may be closed just when it is reused; HTTP clients retry such a request (RFC 9110
-      // 9.2.2).
+      // A persistent connection may be closed just as it is reused; HTTP clients retry such a request (RFC 9110 9.2.2).
       sent.on('error', (error) => done(sent.reusedSocket ? 'cut before it was sent' : error.message));
       sent.end();
     });
   }
 }
 
-test('two processes share the port; stopping one fails no request and loses no click', { tags: ['slow'] }, async () => {
+test('two processes share the port; stopping one fails no requests and loses no clicks', {
+  tags: ['slow'],
+}, async () => {
   const [first] = [await start('redirector-0'), await start('redirector-1')];
   expect((await get(port, host, '/summer')).status).toBe(302);
   const visitors = new Visitors(32);
@@ -117,7 +118,7 @@ test('two processes share the port; stopping one fails no request and loses no c
   expectKept(visitors);
 });
 
-test('a redirect that was answered is in the journal after kill -9', async () => {
+test('an answered redirect is in the journal after kill -9', async () => {
   const only = await start('redirector-2');
   const visitors = new Visitors(32);
   await until(() => visitors.answered > 2_000, 'visits are answered', 10_000);

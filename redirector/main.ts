@@ -1,4 +1,7 @@
-/** The redirector: answers short links and records a click for each visit. It starts even if its stores are unavailable. */
+/**
+ * Entry point of the redirector: answers short links and records a click for each visit. It starts even if its stores
+ * are unavailable.
+ */
 import { join } from 'node:path';
 import { AddressWriter } from '#common/address-writer.ts';
 import { systemClock } from '#common/clock.ts';
@@ -71,7 +74,7 @@ const orphans = new OrphanVisits(db, systemClock);
 const longLinks = new LongLinks(cache, db, systemClock);
 const asked = new AskedLinks(cache, redis, systemClock);
 cache.watch(asked);
-// Limited links wait for a connection of their own, so that no other link waits for them.
+// Limited links wait for a separate connection, so that other links never wait for them.
 const shareDb = new Postgres({
   url: config.EDGE_DATABASE_URL || config.DATABASE_URL,
   name: `${instance} shares`,

@@ -54,14 +54,14 @@ test('visits of codes that a host does not have are listed, without bots, prefet
     0,
   ]);
   expect(body.data[0]).toMatchObject({ app_id: app.id, host: app.host, reason: 'unknown_code', detail: null });
-  // Once there is a link, its visits are no orphans.
+  // Once the link exists, its visits are not counted as orphans.
   await owner.call('POST', '/links', { app_id: app.id, url: 'https://example.com/', short_code: 'sumer' });
   await expect.poll(async () => (await visit('/sumer')).status).toBe(302);
   await edge.orphans.flush();
   expect((await listed(app)).codes[0]).toEqual(['sumer', 2]);
 });
 
-test('long links that are not followed are listed with what prevents them', async () => {
+test('long links that are not followed are listed with the reason', async () => {
   const app = await newApp('Long', { settings: { firebase_links: { hosts: ['WWW.example.com'] } } });
   for (const link of ['https://evil.example/', 'https://www.example.com/', 'https://evil.example/more'])
     await edge.get(app.host, `/?link=${encodeURIComponent(link)}`, browser);
@@ -74,7 +74,7 @@ test('long links that are not followed are listed with what prevents them', asyn
   expect(links.data).toMatchObject([{ source: 'visit', fallback_url: 'https://www.example.com/' }]);
 });
 
-test('a strange organization sees none of them', async () => {
+test('another organization sees none of them', async () => {
   const app = await newApp('Mine');
   await edge.get(app.host, '/lost', browser);
   await edge.orphans.flush();
@@ -83,7 +83,7 @@ test('a strange organization sees none of them', async () => {
   expect((await stranger.call('GET', '/orphan-visits')).body).toMatchObject({ data: [], other_visits: 0 });
 });
 
-test('a scan of random codes grows nothing, and does not displace a code that people visit', async () => {
+test('a scan of random codes does not grow the list, and does not displace a code that people visit', async () => {
   const app = await newApp('Scanned');
   const orphans = new OrphanVisits(edge.db, Date.now);
   const rounds = 3;
@@ -98,7 +98,7 @@ test('a scan of random codes grows nothing, and does not displace a code that pe
   const { codes, others, body } = await listed(app);
   expect(codes[0]).toEqual(['printed', rounds * 100]);
   expect(body.pagination.total).toBe(orphanLimits.codesPerDayMax);
-  // The other codes of the list were visited once each; nothing that was counted is missing.
+  // The other codes of the list were visited once each; all other visits are in the sum.
   expect(others).toBe(rounds * 50_000 - (orphanLimits.codesPerDayMax - 1));
 });
 
@@ -118,7 +118,7 @@ test('counts are kept while Postgres is unavailable, and added once', async () =
   expect((await listed(app)).codes).toEqual([['lost', 2]]);
 });
 
-test('days are added up, removed after 30, and not accepted from a clock that is wrong', async () => {
+test('counts are summed over days, deleted after 30 days, and not accepted from a clock that is wrong', async () => {
   const app = await newApp('Old');
   let nowMs = Date.now();
   const orphans = new OrphanVisits(edge.db, () => nowMs);

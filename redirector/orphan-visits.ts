@@ -1,24 +1,25 @@
 /**
- * Visits of codes that a host does not have, counted in memory and added to Postgres every few seconds. Bounded everywhere: what
- * is too much for a list of codes is counted as one number, so a scanner of random codes costs no more than one broken link.
+ * Counts visits of codes that a host does not have, in memory, and adds them to Postgres every few seconds. All lists
+ * are limited: visits of codes beyond a limit are counted as one sum, so a scanner of random codes costs no more than
+ * one broken link.
  */
 import type { Clock } from '#common/clock.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
 
 export const orphanLimits = {
-  /** Codes in memory, of all apps … */
+  /** Maximum codes in memory, of all apps … */
   codesMax: 2_000,
-  /** … and in Postgres, for an app and a day. */
+  /** … and in Postgres, per app and day. */
   codesPerDayMax: 200,
   flushIntervalMs: 10_000,
-  /** Codes of which the least visited makes room for a new one. */
+  /** How many of the oldest codes are compared; the least visited of them makes room for a new one. */
   candidatesMax: 8,
 } as const;
 
 interface OrphanCount {
   readonly app_id: string;
   readonly day: string;
-  /** Empty: all that had no room. */
+  /** Empty for the sum of all codes beyond the limit. */
   readonly code: string;
   visits: number;
   lastMs: number;
@@ -34,9 +35,9 @@ export class OrphanVisits {
   readonly counters = { counted: 0, flushes: 0, failed_flushes: 0 };
   readonly #db: OrphanDatabase;
   readonly #clock: Clock;
-  /** In the order of their first visit. */
+  /** In order of their first visit. */
   #codes = new Map<string, OrphanCount>();
-  /** By app and day: the visits of codes that had no room. */
+  /** The visits of codes beyond the limit, by app and day. */
   #others = new Map<string, OrphanCount>();
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
@@ -54,20 +55,20 @@ export class OrphanVisits {
     this.#timer = setInterval(() => void this.flush(), orphanLimits.flushIntervalMs).unref();
   }
 
-  /** What was counted since the last flush is lost if Postgres is unavailable now. */
+  /** Counts since the last flush are lost if Postgres is unavailable. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
   }
 
-  /** @param code as the app stores it. */
+  /** @param code in the form in which the app stores codes. */
   count({ id }: LinkedApp, code: string): void {
     const nowMs = this.#clock();
     this.counters.counted++;
     this.#add({ app_id: id, day: new Date(nowMs).toISOString().slice(0, 10), code, visits: 1, lastMs: nowMs });
   }
 
-  /** Adds what was counted to Postgres. If that fails, it is kept for the next time. Never rejects. */
+  /** Adds the counts to Postgres. If that fails, they are kept for the next time. Never rejects. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flush().finally(() => {
       this.#flushing = undefined;
@@ -91,7 +92,7 @@ export class OrphanVisits {
       ]);
       this.counters.flushes++;
     } catch {
-      // Its outcome may be unknown; a number that is a little high does no harm.
+      // The outcome may be unknown; a slightly high count does no harm.
       this.counters.failed_flushes++;
       for (const count of counts) this.#add(count);
     }
@@ -107,14 +108,14 @@ export class OrphanVisits {
       return;
     }
     if (counts.size >= orphanLimits.codesMax) {
-      // More hosts than that are not told apart within one interval: their sums are left out.
+      // Beyond this number of hosts per interval, sums are dropped.
       if (count.code === '') return;
       this.#makeRoom();
     }
     counts.set(key, count);
   }
 
-  /** The least visited of the oldest codes becomes a part of its app's sum. */
+  /** Moves the least visited of the oldest codes into its app's sum. */
   #makeRoom(): void {
     let least: [string, OrphanCount] | undefined;
     let seen = 0;

@@ -1,17 +1,20 @@
-/** What a redirector receives by POST that is no visit. */
+/** Receives POST requests that are not visits. */
 import type { HttpResponse } from '#common/http/uws.ts';
 
-/** Where a request came from. */
+/** The origin of a request. */
 export interface Sender {
-  /** Of the request, as it was sent, in lower case. */
+  /** The Host of the request, in lower case. */
   readonly host: string;
   readonly ip: string;
 }
 
 export interface Receiver {
-  /** Reads the body and answers. @param isLast whether the connection must end with the answer, called when there is one. */
+  /**
+   * Reads the body and answers.
+   * @param isLast returns whether the connection must end with the answer; called when the answer is ready.
+   */
   receive(res: HttpResponse, sender: Sender, isLast: () => boolean): void;
 }
 
-/** By path. */
+/** The receivers by path. */
 export type Receivers = ReadonlyMap<string, Receiver>;

@@ -1,7 +1,7 @@
 /**
- * The redirector's ports. Several processes may listen on the same ports; the kernel distributes the connections.
- * A stopping redirector accepts the connections that wait for it and no more, and closes each open one with its next answer, so
- * that no request fails.
+ * The redirector's ports. Several processes may listen on the same ports; the kernel distributes the connections. A
+ * stopping redirector accepts the connections that are already queued and no others, and closes each open connection
+ * with its next answer, so that no request fails.
  */
 import type { Clock } from '#common/clock.ts';
 import type { Connections } from '#common/http/connections.ts';
@@ -14,11 +14,11 @@ import { UNLOCK_PATH } from './link-unlocks.ts';
 
 export interface Listening {
   readonly host: string;
-  /** 0 takes a free port. */
+  /** 0 selects a free port. */
   readonly port: number;
-  /** With certificates, the port is one for HTTPS; the first is the default. */
+  /** If present, the port is for HTTPS; the first certificate is the default. */
   readonly certificates?: readonly Certificate[];
-  /** For how long browsers must use only HTTPS, sent over TLS; 0 or absent sends no such header. */
+  /** How long browsers must use only HTTPS, sent over TLS; 0 or absent sends no such header. */
   readonly hstsSeconds?: number;
 }
 
@@ -44,8 +44,9 @@ export class RedirectorServer {
   }
 
   /**
-   * Opens a port, shared with other processes that open it. @returns the port. @throws if it can't be opened or the
-   * certificate can't be read.
+   * Opens a port, shared with other processes that open it.
+   * @returns the port.
+   * @throws if it can't be opened or the certificate can't be read.
    */
   listen({ host, port, certificates, hstsSeconds = 0 }: Listening): number {
     const hsts = certificates ? hstsValue(hstsSeconds) : '';
@@ -57,8 +58,9 @@ export class RedirectorServer {
   }
 
   /**
-   * Prepares the HTTPS ports for other certificates. @returns what makes them use them, and resolves once no connection gets
-   * the earlier ones any more. @throws if they cannot be used.
+   * Prepares the HTTPS ports for other certificates.
+   * @returns a function that activates them, and resolves once no connection gets the old ones any more.
+   * @throws if the certificates cannot be used.
    */
   prepare(certificates: readonly Certificate[]): () => Promise<void> {
     const prepared = this.#ports.filter(({ isTls }) => isTls).map((port) => port.prepare(certificates));
@@ -82,7 +84,7 @@ export class RedirectorServer {
     }
   }
 
-  /** Idle connections are closed at the deadline. */
+  /** Closes idle connections at the deadline. */
   async stop(deadlineMs: number): Promise<void> {
     this.#edge.state.isStopping = true;
     this.#isListening = false;
@@ -95,7 +97,7 @@ export class RedirectorServer {
   }
 }
 
-/** The header directly follows the status in every answer; it costs nothing if it is switched off. */
+/** Adds the header directly after the status of every response; there is no cost if HSTS is off. */
 function withHsts(res: HttpResponse, hsts: string): HttpResponse {
   const writeStatus = res.writeStatus.bind(res);
   res.writeStatus = (status) => writeStatus(status).writeHeader('Strict-Transport-Security', hsts);

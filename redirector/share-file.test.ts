@@ -19,7 +19,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** As a process that was killed leaves it: nothing is closed or flushed. */
+/** Opens the file as a killed process leaves it: nothing is closed or flushed. */
 function open(bootId = 'boot-1', day = today): ShareFile {
   const file = ShareFile.open({ path, clock: () => day * DAY_MS, bootId });
   files.push(file);
@@ -36,7 +36,7 @@ const granted = (file: ShareFile, link: string, count: number) =>
   file.put(link, { granted: count, returned: 0, used: 0, max: 100 });
 const left = (file: ShareFile) => [...file.shares].map(([link, share]) => [link, leftOf(share)]);
 
-test('a process that was killed finds every click that was noted, and may use the rest', () => {
+test('after a kill, the next process finds every recorded click, and may use the rest', () => {
   const first = open();
   granted(first, 'lnk_a', 10);
   for (let n = 0; n < 4; n++) use(first, 'lnk_a');
@@ -66,7 +66,7 @@ test.each<[string, () => ShareFile]>([
       return open();
     },
   ],
-])('what is left of a share counts as used %s, and a new holder begins', (_, reopen) => {
+])('the rest of a share counts as used %s, and a new holder begins', (_, reopen) => {
   const first = open();
   granted(first, 'lnk_a', 10);
   use(first, 'lnk_a');
@@ -81,7 +81,7 @@ test.each<[string, () => ShareFile]>([
   expect([left(third), third.past.has(first.holder)]).toEqual([[['lnk_a', 3]], true]);
 });
 
-test('half a line at the end is a click that was not answered, and the next line does not continue it', () => {
+test('an incomplete line at the end is a click that was not answered, and the next line does not continue it', () => {
   const first = open();
   granted(first, 'lnk_a', 10);
   use(first, 'lnk_a');
@@ -92,7 +92,7 @@ test('half a line at the end is a click that was not answered, and the next line
   expect(left(open())).toEqual([['lnk_a', 8]]);
 });
 
-test('a click that cannot be noted is refused, and so are grants', () => {
+test('if clicks cannot be recorded, they are refused, and so are grants', () => {
   writeFileSync(join(folder, 'shares'), 'a file where the folder should be');
   const file = open();
   expect([file.ensure(), granted(file, 'lnk_a', 10), file.use('lnk_a'), file.shares.size]).toEqual([
@@ -101,7 +101,7 @@ test('a click that cannot be noted is refused, and so are grants', () => {
   expect(file.counters.write_failures).toBe(1);
 });
 
-test('the file stays short, however many clicks are noted', () => {
+test('the file stays short, however many clicks are recorded', () => {
   const first = open();
   const link = 'lnk_01j9z3k4m5n6p7q8r9s0t1v2w3';
   granted(first, link, 1_000_000);
@@ -115,14 +115,14 @@ test('the file stays short, however many clicks are noted', () => {
   expect(left(open())).toEqual([[link, 850_000]]);
 });
 
-test('shares that are used up are forgotten after weeks, and open ones never are', () => {
+test('used-up shares are dropped after some weeks, and open ones never are', () => {
   const first = open();
   granted(first, 'lnk_used', 1);
   use(first, 'lnk_used');
   granted(first, 'lnk_open', 1);
   const soon = open('boot-1', today + shareFileLimits.keptDays);
   expect(left(soon).map(([link]) => link)).toEqual(['lnk_used', 'lnk_open']);
-  // A clock that was set back forgets nothing either.
+  // A clock that was set back does not drop shares either.
   expect(open('boot-1', 3).shares.size).toBe(2);
   open('boot-1', today + shareFileLimits.keptDays + 1);
   expect(left(open('boot-1', today))).toEqual([['lnk_open', 1]]);

@@ -1,14 +1,15 @@
 /**
- * What a redirector knows of its shares of limited links, in a file that survives the process:
+ * A redirector's shares of limited links, in a file that survives the process:
  *
  *   signpost-clicks 1 <boot id> <inode>
- *   h <holder>                                          whose the lines that follow are; the last one is this file's
- *   s <link> <granted> <returned> <used> <max> <day>    all of a share so far
- *   u <link>                                            one more click, written before its visitor is led on
+ *   h <holder>                                          holder of the lines that follow; the last one is this file's
+ *   s <link> <granted> <returned> <used> <max> <day>    the whole state of a share
+ *   u <link>                                            one more click, written before its visitor is redirected
  *
- * The page cache keeps what was written when the process is killed, and nothing is synced before an answer. So the file proves
- * what is unused only to a process of the same boot, in the same file. After a power loss, a reboot, or when it was copied, the rest
- * of every share counts as used, and the file begins a new holder; the old one's lines stay, in case Postgres forgets what it granted.
+ * If the process is killed, the page cache keeps what was written; nothing is synced before an answer. So the file
+ * proves which clicks are unused only to a process of the same boot, with the same file. After a power loss, a reboot,
+ * or if the file was copied, the rest of every share counts as used, and a new holder begins. The old holder's lines
+ * stay, in case Postgres loses its grants.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -29,25 +30,28 @@ import { DAY_MS, SECOND_MS } from '#common/durations.ts';
 import { systemTime } from '#common/time.ts';
 
 export const shareFileLimits = {
-  /** The file is written again, without the lines that it no longer needs, at this length and at twice that of the last time. */
+  /**
+   * The file is rewritten without obsolete lines when it reaches this length and twice its length after the last
+   * rewrite.
+   */
   bytesMax: 4_194_304,
-  /** Of one holder. Beyond it, the oldest that are used up are forgotten. */
+  /** Maximum shares of one holder. Beyond it, the oldest used-up shares are dropped. */
   sharesMax: 50_000,
-  /** Of all holders. Beyond it, the oldest holders are forgotten. */
+  /** Maximum shares of all holders. Beyond it, the oldest holders are dropped. */
   keptMax: 150_000,
-  /** Used-up shares are kept this long: Postgres may be restored from a backup of this age. */
+  /** Used-up shares are kept this long, because Postgres may be restored from a backup of this age. */
   keptDays: 35,
   retryMs: SECOND_MS,
 } as const;
 
-/** Figures only grow. What may be used is granted − returned − used. */
+/** The figures only grow. granted − returned − used clicks are left. */
 export interface Share {
   granted: number;
   returned: number;
   used: number;
-  /** The limit of the link when the last part was granted. */
+  /** The limit of the link when the last clicks were granted. */
   max: number;
-  /** Of the last line about it, counted from 1970. */
+  /** The day of the last line about the share, counted from 1970. */
   day: number;
 }
 
@@ -60,11 +64,11 @@ export function leftOf({ granted, returned, used }: Share): number {
 export interface ShareFileOptions {
   readonly path: string;
   readonly clock: Clock;
-  /** Identifies the time since the machine started. */
+  /** Identifies the current boot of the machine. */
   readonly bootId: string;
 }
 
-/** Linux names each boot. Elsewhere no file of an earlier process proves anything. */
+/** Linux identifies each boot. On other systems, no file of an earlier process proves anything. */
 export function currentBootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
@@ -77,7 +81,7 @@ export class ShareFile {
   readonly counters = { write_failures: 0, rewrites: 0 };
   readonly holder: string;
   readonly shares: Shares;
-  /** Of holders that were replaced, all used. */
+  /** Shares of previous holders, all used. */
   readonly past: ReadonlyMap<string, Shares>;
   readonly #options: ShareFileOptions;
   #file = -1;
@@ -93,7 +97,7 @@ export class ShareFile {
     this.past = books;
   }
 
-  /** Reads what the last process left. The folder need not be writable: then no share can be used yet. */
+  /** Reads the file of the last process. The folder need not be writable, but then no share can be used. */
   static open(options: ShareFileOptions): ShareFile {
     const isFound = existsSync(options.path);
     const { books, isProof } = lastWritten(options);
@@ -106,23 +110,26 @@ export class ShareFile {
       if (kept > shareFileLimits.keptMax && name !== holder) books.delete(name);
     }
     const file = new ShareFile(options, books, holder);
-    // What half a line may follow is not appended to.
+    // The file may end with an incomplete line, so it is rewritten instead of appended to.
     if (isFound) file.#rewrite();
     return file;
   }
 
-  /** Whether there is a file, or one could be created: a share must have an owner before it is granted. */
+  /** Whether there is a file, or one could be created: shares may be granted only if they can be recorded. */
   ensure(): boolean {
     if (this.#file === -1) this.#rewrite();
     return this.#file !== -1;
   }
 
-  /** Notes one click. False if that failed: then it must not be led on. The caller counts it in the share. */
+  /**
+   * Records one click. If it returns false, the visitor must not be redirected. The caller counts the click in the
+   * share.
+   */
   use(link: string): boolean {
     return this.#append(`u ${link}\n`);
   }
 
-  /** Notes all of a share, and keeps it. If that fails, nothing changes. */
+  /** Records the whole state of a share. If that fails, nothing changes. */
   put(link: string, share: Omit<Share, 'day'>): Share | null {
     if (!this.shares.has(link) && !this.#makeRoom()) return null;
     const stored = { ...share, day: this.#today() };
@@ -150,7 +157,7 @@ export class ShareFile {
     }
   }
 
-  /** Half a line may be at its end, so nothing is ever added to this file again. */
+  /** The file may now end with an incomplete line, so nothing is appended to it any more. */
   #fail(): void {
     this.counters.write_failures++;
     if (this.#file !== -1) closeSync(this.#file);
@@ -158,7 +165,7 @@ export class ShareFile {
     this.#retryMs = systemTime.elapsed() + shareFileLimits.retryMs;
   }
 
-  /** Replaces the file by a new one with what is in memory. After a failure it is tried again at most once a second. */
+  /** Replaces the file by a new one with the state in memory. After a failure, it is retried at most once a second. */
   #rewrite(): void {
     if (systemTime.elapsed() < this.#retryMs) return;
     const { path, bootId } = this.#options;
@@ -176,7 +183,7 @@ export class ShareFile {
       this.#bytes = text.length;
       this.#rewriteAt = Math.max(shareFileLimits.bytesMax, 2 * text.length);
       this.counters.rewrites++;
-      // Only a reboot needs it, and does not trust it: a failure changes nothing.
+      // Only useful after a reboot, when the file proves nothing anyway, so a failure does not matter.
       fdatasync(file, () => undefined);
     } catch {
       if (file !== -1) closeSync(file);
@@ -193,7 +200,7 @@ export class ShareFile {
         if (share.day < oldest && leftOf(share) === 0) shares.delete(link);
         else lines.push(lineOf(link, share));
       }
-      // The name of a past holder without shares is not needed.
+      // The name of a previous holder without shares is not needed.
       if (shares.size === 0 && holder !== this.holder) lines.pop();
     }
     return lines.join('');
@@ -224,7 +231,7 @@ function spend(shares: Shares): void {
 
 interface Written {
   readonly books: Map<string, Shares>;
-  /** Whether it proves what is unused: every line is whole, and it is the file that this boot wrote. */
+  /** Whether it proves which clicks are unused: every line is complete, and this boot wrote this file. */
   readonly isProof: boolean;
 }
 
@@ -232,7 +239,7 @@ function lastWritten({ path, bootId }: ShareFileOptions): Written {
   try {
     return parsed(path, bootId);
   } catch {
-    // One that cannot be read proves nothing.
+    // An unreadable file proves nothing.
     return { books: new Map(), isProof: false };
   }
 }
@@ -241,7 +248,7 @@ function parsed(path: string, bootId: string): Written {
   const file = openSync(path, 'r');
   try {
     const lines = readFileSync(file, 'utf8').split('\n');
-    // Half a line at the end was not answered; a whole one ends with a line break.
+    // An incomplete line at the end was not answered; a complete one ends with a line break.
     lines.pop();
     const books = new Map<string, Shares>();
     let isProof = lines[0] === `signpost-clicks 1 ${bootId} ${fstatSync(file).ino}`;

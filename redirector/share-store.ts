@@ -1,4 +1,4 @@
-/** Shares of limited links in Postgres (pg-migrations/0920_click_limits.sql), which grants them. */
+/** The Postgres functions that grant shares of limited links (pg-migrations/0920_click_limits.sql). */
 import type { ShareFile, Shares } from './share-file.ts';
 
 export interface ShareDatabase {
@@ -9,26 +9,26 @@ export interface ShareStoreOptions {
   readonly db: ShareDatabase;
   readonly machine: string;
   readonly instance: string;
-  /** After a restart of Postgres, redirectors that it does not know have this long to report what they hold. */
+  /** After a restart of Postgres, redirectors that it does not know have this long to report their shares. */
   readonly settleMs: number;
-  /** The largest share. */
+  /** Maximum clicks of a share. */
   readonly shareMax: number;
 }
 
 export interface Grant {
   readonly outcome: 'granted' | 'none' | 'report' | 'waiting';
-  /** To this holder, in all. */
+  /** Total number of clicks granted to this holder. */
   readonly granted: number;
   readonly returned: number;
   /** Clicks that other redirectors hold and may return. */
   readonly open_elsewhere: number;
 }
 
-/** What Postgres answers to a report. */
+/** The answer of Postgres to a report. */
 export interface Reported {
-  /** Links of which other redirectors want what is left here. */
+  /** Links of which other redirectors ask for the clicks that are left here. */
   readonly wanted: readonly string[];
-  /** Shares as Postgres has them, which may contain grants whose answer was lost. */
+  /** The shares according to Postgres, which may include grants whose answer was lost. */
   readonly open: readonly { readonly link_id: string; readonly granted: number }[];
 }
 
@@ -41,9 +41,9 @@ const linksPerReport = 500;
 export class ShareStore {
   readonly #options: ShareStoreOptions;
   readonly #file: ShareFile;
-  /** Of the database, at the last report of everything; empty: none. */
+  /** Identifies the database to which everything was last reported; empty if none. */
   #incarnation = '';
-  /** Registered as a redirector that holds something, or may. */
+  /** Whether this redirector is registered as one that holds shares, or may hold them. */
   #isHolding: boolean;
   #mayLackGrants = true;
 
@@ -53,17 +53,17 @@ export class ShareStore {
     this.#isHolding = file.shares.size + file.past.size > 0;
   }
 
-  /** Whether reports are needed: nothing was reported yet, or something may be held. */
+  /** Whether reports are needed: nothing was reported yet, or shares may be held. */
   get isReporting(): boolean {
     return this.#isHolding || this.#incarnation === '';
   }
 
-  /** The answer to a grant was lost, or could not be stored. */
+  /** Call if the answer to a grant was lost, or could not be stored. */
   lackGrants(): void {
     this.#mayLackGrants = true;
   }
 
-  /** Reports what has changed, or everything to a database that may have forgotten it. @throws if Postgres is unavailable. */
+  /** Reports changes, or everything to a database that may have lost it. @throws if Postgres is unavailable. */
   async report(changed: ReadonlySet<string>): Promise<Reported> {
     const { holder, shares } = this.#file;
     let wanted: readonly string[] = [];
@@ -86,7 +86,7 @@ export class ShareStore {
     }
   }
 
-  /** Asks for a share of a link for which so many visitors wait. @throws if Postgres is unavailable. */
+  /** Asks for a share of a link. @param waiting the number of visitors who wait. @throws if Postgres is unavailable. */
   async take(link: string, waiting: number): Promise<Grant> {
     if (this.#incarnation === '' || !this.#isHolding) {
       this.#isHolding = true;
@@ -98,7 +98,7 @@ export class ShareStore {
     return this.#take(link, waiting);
   }
 
-  /** This redirector stops and holds nothing. @throws if Postgres is unavailable. */
+  /** Unregisters this redirector, which holds no more shares. @throws if Postgres is unavailable. */
   async leave(): Promise<void> {
     this.#isHolding = false;
     if (this.#incarnation !== '') await this.#enter(this.#incarnation);
@@ -114,7 +114,7 @@ export class ShareStore {
     return grant;
   }
 
-  /** Past holders first: the report of this one says that everything was. */
+  /** Reports past holders first, because the report of the current one completes the registration. */
   async #reportAll(): Promise<void> {
     this.#incarnation = '';
     this.#mayLackGrants = true;
@@ -133,7 +133,7 @@ export class ShareStore {
     return row.incarnation;
   }
 
-  /** @returns the links that others want. */
+  /** @returns the links that other redirectors ask for. */
   async #send(holder: string, shares: Shares): Promise<string[]> {
     const all = [...shares];
     const wanted: string[] = [];

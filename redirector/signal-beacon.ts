@@ -1,6 +1,6 @@
 /**
- * Accepts the device signals that a tap page sends, and stores them in Redis with the click for as long as devices are matched to it by
- * score. There is no other copy: if Redis is unavailable, the click is matched like one without a tap page.
+ * Accepts the device signals that a tap page sends, and stores them in Redis for as long as devices are matched to the
+ * click by score. There is no other copy: if Redis is unavailable, the click is matched like one without a tap page.
  */
 import type { Clock } from '#common/clock.ts';
 import { HOUR_MS } from '#common/durations.ts';
@@ -15,7 +15,7 @@ import type { SignalTokens } from './signal-token.ts';
 
 export const BEACON_PATH = '/-/tap';
 export const BEACON_BYTES_MAX = 1_024;
-/** Per minute, address and process: a phone sends one per page, and many phones may share an address. */
+/** Maximum per minute, address and process: a phone sends one per page, and many phones may share an address. */
 export const BEACONS_MAX = 300;
 
 export const beaconOutcomes = ['kept', 'repeated', 'lost', 'invalid', 'too_large', 'rate_limited'] as const;
@@ -71,7 +71,7 @@ export class SignalBeacon implements Receiver {
           : this.#take(Buffer.from(body, 'latin1').toString(), nowMs);
       const retryAfterS = outcome === 'rate_limited' ? Math.ceil((resetMs - nowMs) / 1_000) : 0;
       if (outcome !== 'taken') this.counters[outcome]++;
-      // The rest of a body that is too large must not be read as a request: the connection ends.
+      // The rest of an oversized body must not be read as a request, so the connection ends.
       res.cork(() => answer(res, statuses[outcome], retryAfterS, isTooLarge || isLast()));
     });
   }
@@ -86,7 +86,7 @@ export class SignalBeacon implements Receiver {
     return 'taken';
   }
 
-  /** The first beacon of a click counts. */
+  /** Only the first beacon of a click counts. */
   async #keep(clickId: string, json: string, ttlMs: number): Promise<void> {
     try {
       const reply = await this.#parts.redis.commands.set(signalsKey(clickId), json, 'PX', ttlMs, 'NX');

@@ -24,6 +24,6 @@ test.each([
   ['with text after it', `${token}a`],
   ['for an invalid click id', token.replace('clk_', 'lnk_')],
   ['that is empty', ''],
-])('a token %s is refused', (_, forged) => {
+])('a token %s is rejected', (_, forged) => {
   expect(tokens.verify(forged, madeMs)).toBeNull();
 });

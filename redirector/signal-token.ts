@@ -1,6 +1,6 @@
 /**
- * The token with which a tap page proves that its click is genuine: the click's id, the hours for which its signals are stored, and a signature over
- * both. It expires BEACON_AGE_MAX_MS after the click, and is valid for that click only.
+ * The token with which a tap page proves that its click is genuine: the click's id, the hours for which its signals are
+ * stored, and a signature of both. It expires BEACON_AGE_MAX_MS after the click, and is valid only for that click.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import { isId, timeOfId } from '#common/ids.ts';
@@ -29,7 +29,7 @@ export class SignalTokens {
     return `${clickId}.${hours}.${this.#signature(clickId, hours)}`;
   }
 
-  /** Null for a token that was not issued by us, or that has expired. */
+  /** Null for a token that this installation did not issue, or that has expired. */
   verify(token: string, nowMs: number): SignedClick | null {
     const [, click_id = '', hours = '', signature = ''] = shape.exec(token) ?? [];
     if (!isId('clk', click_id)) return null;

@@ -1,4 +1,7 @@
-/** Apple, "Verifying an install-validation postback": SKAdNetwork's postbacks, and what Apple signs of each version. */
+/**
+ * Reads SKAdNetwork postbacks, with the fields that Apple signs in each version. Source: Apple, "Verifying an
+ * install-validation postback".
+ */
 import { verify } from 'node:crypto';
 import { objectIn } from '#common/json-object.ts';
 import {
@@ -15,13 +18,13 @@ import {
 } from './ad-postback.ts';
 import { type AppleKeys, SKADNETWORK_2_0_KEY, SKADNETWORK_KEY } from './apple-keys.ts';
 
-/** It has a dot, so it cannot be the signed number of an app. Apple writes 0 for an ad in a development build. */
+/** It contains a dot, so it cannot be the signed number of an app. Apple writes 0 for an ad in a development build. */
 const sourceDomain = /^(?:0|(?=.{1,253}$)[\w-]+(?:\.[\w-]+)+)$/;
 
 const separator = '\u2063';
 const common = ['app-id', 'transaction-id', 'redownload', 'source'] as const;
 
-/** The signed parameters in their order. `source` is the app or the web domain that showed the ad, if it is named. */
+/** The signed parameters in order. `source` is the app or the web domain that showed the ad, if there is one. */
 const signed: Readonly<Record<string, readonly string[]>> = {
   '2.0': ['version', 'ad-network-id', 'campaign-id', ...common],
   '2.1': ['version', 'ad-network-id', 'campaign-id', ...common],
@@ -33,7 +36,10 @@ const signed: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Null if it is no postback. Of a version that signs a parameter not, the parameter is left out: anyone could have added it. */
+/**
+ * Null if the body is not a postback. Parameters that the version does not sign are ignored: anyone could have added
+ * them.
+ */
 export function readSkadnetworkPostback(body: string, keys: AppleKeys): AdPostback | null {
   const json = objectIn(body);
   const fields = new PostbackFields(json);
@@ -93,6 +99,6 @@ function reasonOf(
   });
   if (!verify('sha256', Buffer.from(values.join(separator)), key, Buffer.from(signature, 'base64')))
     return 'bad_signature';
-  // So Apple signs the postbacks of an ad in an app that is signed for development.
+  // Apple signs postbacks of an ad in a development build in this way.
   return source === '0' ? 'development' : null;
 }

@@ -113,7 +113,7 @@ test('a person on a phone gets the page with its click, which is recorded once a
   }
 });
 
-test('a whole answer with a page, headers included, is at most 6 KiB', async () => {
+test('a complete answer with a page, including headers, is at most 6 KiB', async () => {
   for (const userAgent of [iphone, android, wechat]) {
     for (const language of ['en', 'ru', 'ar', 'ja']) {
       const reply = await open('/picture', userAgent, { 'accept-language': language });
@@ -202,8 +202,8 @@ test('signals that are unsigned, of another click, malformed or too large are re
   for (const method of ['GET', 'PUT']) expect((await edge.get(host, '/-/tap', {}, method)).status).toBeGreaterThan(403);
 });
 
-test('beyond its limit an address gets a 429 with Retry-After for a minute, and those beacons are neither stored nor counted as stored', async () => {
-  // In a minute of its own.
+test('beyond its limit, an address gets 429 with Retry-After for a minute, and those beacons are neither stored nor counted as stored', async () => {
+  // Uses a minute of its own.
   beaconsLaterMs += 60_000;
   const before = { ...edge.beacon.counters };
   const [page, other] = [(await open('/sale', iphone)).body, (await open('/sale', iphone)).body];
@@ -255,7 +255,7 @@ let browser: Browser | undefined;
 afterEach(() => Promise.all((browser?.contexts() ?? []).map((context) => context.close())));
 afterAll(() => browser?.close());
 
-/** One browser for all tests; each has a context of its own. */
+/** One browser for all tests; each test has its own context. */
 async function openBrowser(): Promise<Browser> {
   const quiet = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'];
   const rules = `MAP *.localhost 127.0.0.1, MAP * 127.0.0.1:9`;
@@ -269,7 +269,7 @@ async function openBrowser(): Promise<Browser> {
   return browser;
 }
 
-/** A page with its picture served, and the errors that the browser reports. */
+/** Opens a page with its picture served. @returns it with the errors that the browser reports. */
 async function openPage(options: BrowserContextOptions): Promise<{ page: Page; faults: string[] }> {
   const context = await (await openBrowser()).newContext({ ...phone, ...options });
   const faults: string[] = [];

@@ -1,4 +1,4 @@
-/** The edge of a process that sends traces. One that does not uses `Edge` itself, and pays nothing. */
+/** The edge of a process that sends traces. A process without traces uses `Edge` itself, at no extra cost. */
 
 import type { Connections } from '#common/http/connections.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';

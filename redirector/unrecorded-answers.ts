@@ -1,4 +1,4 @@
-/** Answers of the edge that record no click: pages and files of the host, refusals, HEAD requests. */
+/** Answers of the edge that record no click: pages and files of the host, rejections, HEAD requests. */
 import type { Clock } from '#common/clock.ts';
 import type { HttpResponse } from '#common/http/uws.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
@@ -36,8 +36,8 @@ export class UnrecordedAnswers {
   }
 
   /**
-   * What follows may be a body that was never meant to be read as a request, so the connection ends here. Answering in
-   * a later turn makes uWebSockets.js close the connection instead of reading further requests from the same bytes.
+   * The following bytes may be a body that must not be read as a request, so the connection ends here. Answering in a
+   * later turn makes uWebSockets.js close the connection instead of reading further requests from the same bytes.
    */
   refuseForGood(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {
     const laterTurn = new Promise<void>((settle) => setImmediate(settle));
@@ -59,7 +59,10 @@ export class UnrecordedAnswers {
     else this.refuse(res, 'not_found', manner);
   }
 
-  /** To where the bare host leads; 404 if it leads nowhere. Nothing of the visit goes along. @param as how it is counted. */
+  /**
+   * Redirects to the destination of the bare host, without any data of the visit; 404 if there is none.
+   * @param as the kind to count.
+   */
   fallback(res: HttpResponse, app: LinkedApp, manner: ResponseOptions, as: AnswerKind): void {
     const destination = rootDestinationOf(app);
     if (destination === null) {
@@ -70,7 +73,7 @@ export class UnrecordedAnswers {
     sendRedirect(res, redirectOf(destination, '', ''), manner.isLast);
   }
 
-  /** An answer without a click. @param as how it is counted. */
+  /** Answers without a click. @param as the kind to count. */
   unrecorded(
     res: HttpResponse,
     visitor: Visitor,
@@ -102,14 +105,15 @@ export class UnrecordedAnswers {
     }
   }
 
-  /** Asking is no click: that is the visit with the password. */
+  /** Asking for the password is not a click; the visit with the password is. */
   askPassword(res: HttpResponse, link: LinkSnapshot, { query }: Visitor, manner: ResponseOptions): void {
     this.counters.answers.password++;
     sendPage(res, passwordPage(link.short_code, query, 'asked'), manner, passwordPolicy);
   }
 
   /**
-   * Answers once the look-up has, unless the visitor is gone by then. Look-ups end in bounded time and never reject.
+   * Answers once the lookup has finished, unless the visitor has disconnected. Lookups end in bounded time and never
+   * reject.
    */
   wait<Found>(res: HttpResponse, lookup: Promise<Found>, answer: (found: Found) => void): void {
     let isAborted = false;

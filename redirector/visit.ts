@@ -1,4 +1,7 @@
-/** An answer that is held until its click is in the journal; implements the journal's waiter, one object per visit. */
+/**
+ * An answer that is held back until its click is in the journal. Implements the journal's waiter, with one object per
+ * visit.
+ */
 import type { HttpResponse } from '#common/http/uws.ts';
 import type { Waiter } from '#common/journal/journal.ts';
 import { sendPage, sendRedirect } from './answer.ts';
@@ -10,14 +13,14 @@ export interface VisitState {
   isStopping: boolean;
 }
 
-/** The visit whose answer is being written: one function for all of them instead of a closure for each. */
+/** The visit whose answer is being written: a shared function instead of a closure per visit. */
 let current: Visit | null = null;
 
 function writeCurrent(): void {
   current?.write();
 }
 
-/** Finished visits that can be reused; beyond it they are left to the garbage collector. */
+/** Maximum finished visits kept for reuse; others are left to the garbage collector. */
 const spareMax = 1_024;
 const spare: Visit[] = [];
 
@@ -45,7 +48,7 @@ export class Visit implements Waiter {
     this.#policy = policy;
   }
 
-  /** Holds the answer from now on, until `committed` or `refused`. */
+  /** Holds the answer back until `committed` or `refused`. */
   static begin(state: VisitState, res: HttpResponse, kind: VisitKind, content: string, policy = ''): Visit {
     const used = spare.pop();
     const visit = used?.again(state, res, kind, content, policy) ?? new Visit(state, res, kind, content, policy);
@@ -78,7 +81,7 @@ export class Visit implements Waiter {
     if (spare.length < spareMax) spare.push(this);
   }
 
-  /** The journal is full or has failed. The visitor is redirected anyway. */
+  /** The journal is full or has failed; the visitor is redirected anyway. */
   refused(): void {
     this.#state.counters.not_recorded++;
     this.committed();

@@ -1,18 +1,18 @@
-/** Countries of visitors' addresses, for links whose rules ask for them. */
+/** Countries of visitors' addresses, for links with rules by country. */
 import { type CountryDatabase, openCountryDatabase } from '#common/country-database.ts';
 import type { Countries } from '#common/redirect/compiled-rules.ts';
 
-/** When the limit is reached, the map is cleared; addresses in use are back with their next visit. */
+/** When the limit is reached, the map is cleared; addresses in use are cached again at their next visit. */
 const addressesMax = 20_000;
 
 export class VisitorCountries implements Countries {
   readonly #file: string;
   readonly #onFailure: (error: unknown) => void;
   readonly #known = new Map<string, string>();
-  /** Null if it can't be read. */
+  /** Null if the database can't be read. */
   #database: CountryDatabase | null | undefined;
 
-  /** @param file GEOIP_DB; it is opened by the first visit that needs it, since most redirectors never do. */
+  /** @param file GEOIP_DB; opened by the first visit that needs it, because most redirectors never do. */
   constructor(file: string, onFailure: (error: unknown) => void) {
     this.#file = file;
     this.#onFailure = onFailure;

@@ -34,6 +34,6 @@ test.each([
   ['https:/news.example/', ''],
   ['/today', ''],
   ['', ''],
-])('of the referrer %j, %j is recorded', (referrer, origin) => {
+])('the referrer %j is recorded as %j', (referrer, origin) => {
   expect(requestOriginOf(referrer)).toBe(origin);
 });

@@ -1,4 +1,6 @@
-/** The fields of a request, read before the handler returns: uWebSockets.js then invalidates the request. */
+/**
+ * Reads the fields of a request before the handler returns, because uWebSockets.js invalidates the request after that.
+ */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { TrustedProxies } from '#common/http/peer.ts';
 import { asBytes, type HttpRequest } from '#common/http/uws.ts';
@@ -22,7 +24,7 @@ export function hasLength(req: HttpRequest): boolean {
   return req.getHeader(contentLength) !== '';
 }
 
-/** @param ip of the connection. */
+/** @param ip the address of the connection. */
 export function readVisitor(req: HttpRequest, ip: string, proxies: TrustedProxies | null): Visitor {
   return {
     ip: proxies?.has(ip) ? proxies.peer(ip, false, forwardedFor(req), '').ip : ip,
@@ -47,7 +49,7 @@ export function requestOriginOf(referrer: string): string {
   return at === -1 ? origin : origin.slice(0, origin.indexOf('//') + 2) + origin.slice(at + 1);
 }
 
-/** Where the origin of an https referrer ends; 0 for those that need a closer look. A quarter of the time of the expression. */
+/** Where the origin of an https referrer ends; 0 if it needs the regular expression, which takes four times as long. */
 function plainOriginEnd(referrer: string): number {
   if (!referrer.startsWith('https://')) return 0;
   for (let at = 8; at < referrer.length; at++) {
@@ -77,7 +79,7 @@ function forwardedFor(req: HttpRequest): string {
 
 /**
  * Sec-Purpose (Fetch standard) may contain more: `prefetch;prerender`. Purpose is its older name. Firefox sent X-Moz
- * until 2023; it is not checked, since every redirect would pay for one more header.
+ * until 2023; it is not checked, because it would cost every redirect one more header lookup.
  */
 function isPrefetch(req: HttpRequest): boolean {
   const purpose = req.getHeader(secPurpose) || req.getHeader(oldPurpose);
@@ -90,7 +92,7 @@ export function requestHostOf(header: string): string {
   return (colon === -1 ? header : header.slice(0, colon)).toLowerCase();
 }
 
-/** The longest name (RFC 1035), a colon and a port. */
+/** The longest host name (RFC 1035), a colon and a port. */
 const hostHeaderMax = 259;
 
 /** Whether a Host header has a valid length and a valid port. */
@@ -98,14 +100,14 @@ export function isHostHeader(header: string): boolean {
   return header.length <= hostHeaderMax && /^[^:]*(?::\d{1,5})?$/.test(header);
 }
 
-/** Names that can be a short-link host; anything else is not worth a look-up. */
+/** Whether the name can be a short-link host; others need no lookup. */
 export function isHost(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?$/.test(host);
 }
 
 /**
- * Whether two servers in a row could read the request differently: more than one length, or a length and chunks (RFC
- * 9112 section 6.3). Only called if there is a Content-Length.
+ * Whether two servers in a chain could read the request differently: more than one length, or a length and chunks (RFC
+ * 9112 section 6.3).
  */
 export function isAmbiguous(req: HttpRequest): boolean {
   let lengths = 0;
@@ -117,7 +119,7 @@ export function isAmbiguous(req: HttpRequest): boolean {
   return lengths > 1 || (lengths === 1 && isChunked);
 }
 
-/** The visitor without what the app, or the operator, does not want recorded. */
+/** The visitor without data that the app, or the operator, does not want to be recorded. */
 export function recordedVisitor(
   { ip, user_agent, language, referrer, query, is_prefetch }: Visitor,
   { privacy_mode }: Pick<LinkedApp, 'privacy_mode'>,

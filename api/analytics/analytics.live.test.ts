@@ -55,7 +55,7 @@ interface Case {
   readonly records: readonly TestRecord[];
 }
 
-/** A random query and the records that it covers, selected one by one. */
+/** A random query and the records that it covers, selected individually. */
 function randomCase(random: Random): Case {
   const query = new URLSearchParams();
   const zone = pick(random, zones);
@@ -108,7 +108,7 @@ const localTimes = new Map(
   ]),
 );
 
-/** The local day, hour, week or month of an instant, computed differently from the code under test. */
+/** The local day, hour, week or month of an instant, computed independently of the code under test. */
 function bucketName(ms: number, granularity: string, zone: string): string {
   const listed = localTimes.get(zone)?.formatToParts(ms) ?? [];
   const parts = Object.fromEntries(listed.map(({ type, value }) => [type, value]));
@@ -145,7 +145,7 @@ function grouped(records: readonly TestRecord[], keyOf: (record: TestRecord) => 
 
 const isSomething = (f: PlainFigures) => f.clicks + f.installs + f.opens + f.events > 0;
 
-/** Few random queries for `npm test`, more for `npm run test:all`. */
+/** A few random queries for `npm test`, more for `npm run test:all`. */
 const samples = (few: number, many: number) => [
   { seed: 7, count: few },
   { seed: 8, count: many },
@@ -202,7 +202,7 @@ testCostlyCases(
   120_000,
 );
 
-test('a grouped series has the ten largest groups and the rest as other, and adds up', async () => {
+test('a grouped series has the ten largest groups and the others as `other`, and adds up', async () => {
   for (const by of ['platform', 'country', 'campaign'] as const) {
     for (const zone of ['UTC', 'Asia/Kolkata']) {
       const query = `interval=30d&timezone=${zone}&group_by=${by}&granularity=day`;
@@ -296,7 +296,7 @@ function metricsIn(row: Partial<PlainFigures> | undefined): Partial<PlainFigures
   } as Partial<PlainFigures>;
 }
 
-test('campaigns are ranked with the number of their links, and those without a name left out', async () => {
+test('campaigns are ranked with the number of their links, and records without a campaign are omitted', async () => {
   const { body } = await stage.get(caller, '/analytics/top-campaigns?interval=30d&sort_by=events');
   const within = visible.filter((r) => r.time >= Date.parse('2026-03-12T00:00:00Z') && r.campaign !== '');
   const groups = grouped(within, (record) => record.campaign);
@@ -308,7 +308,7 @@ test('campaigns are ranked with the number of their links, and those without a n
   }
 });
 
-test('the statistics of a link are its figures, broken down', async () => {
+test('the statistics of a link are its figures with their breakdowns', async () => {
   const link = mine.apps[0]?.links[0];
   if (!link) throw new Error('no link');
   const { body, status } = await stage.get(caller, `/links/${link.id}/stats?interval=30d&timezone=Europe/Berlin`);
@@ -353,7 +353,7 @@ test('whole UTC days of a link add up to its totals, and its last click is found
   }
 });
 
-test('a campaign named other is distinguished from the rest row, and one with a comma can be filtered', async () => {
+test('a campaign named other is distinguished from the remainder row, and one with a comma can be filtered', async () => {
   const names = ['other', 'a,b', '-c', ...Array.from({ length: 12 }, (_, n) => `many${n}`)];
   const organization = newId('org', nowMs);
   await stage.clickhouse.command(
@@ -377,9 +377,9 @@ test('a campaign named other is distinguished from the rest row, and one with a 
 test('the previous period is counted too, and the change is the ratio between the two', async () => {
   const { body } = await stage.get(caller, '/analytics/overview?interval=7d&timezone=Europe/Berlin');
   expect([body.start, body.end]).toEqual(['2026-04-03T22:00:00.000Z', '2026-04-10T22:00:00.000Z']);
-  // The clock was changed on 29 March: the previous seven local days are not 168 hours.
+  // The clock changed on 29 March: the previous seven local days are not 168 hours.
   expect(body.previous.start).toBe('2026-03-27T23:00:00.000Z');
-  // The week is not over: the previous one is counted to the same local time, to the quarter of an hour.
+  // The week has not ended, so the previous one is counted up to the same local time, rounded to 15 minutes.
   const behindMs = Date.parse(body.previous.end) + 7 * DAY_MS - nowMs;
   expect(behindMs).toBeGreaterThanOrEqual(0);
   expect(behindMs).toBeLessThan(900_000);
@@ -392,7 +392,7 @@ test('the previous period is counted too, and the change is the ratio between th
   expect(change).toBeCloseTo((usd(body.totals) - usd(previous)) / usd(previous), 6);
 });
 
-test('the previous period of a running one is the same, at whatever time of day it ends', async () => {
+test('a running period has the same previous period, at whatever time of day it ends', async () => {
   const filters = [
     '',
     '&country=DE',
@@ -415,7 +415,7 @@ test('the previous period of a running one is the same, at whatever time of day 
   }
 });
 
-test('all starts with the first record, whatever kind it is', async () => {
+test('`all` starts with the first record, of whatever kind', async () => {
   const { body } = await stage.get(caller, '/analytics/timeseries?interval=all&granularity=month');
   expect(body.start).toBe('2026-02-01T00:00:00.000Z');
   const sum = body.data.reduce((n: number, row: { events: number }) => n + row.events, 0);
@@ -423,7 +423,7 @@ test('all starts with the first record, whatever kind it is', async () => {
   expect((await stage.get(caller, '/analytics/overview?interval=all')).body.change.clicks).toBeNull();
 });
 
-test('a late event is counted in the bucket of its own time', async () => {
+test('a late event is counted in the bucket of the time when it happened', async () => {
   const path = '/analytics/timeseries?start=2026-02-10&end=2026-02-12&granularity=day&timezone=Asia/Kolkata';
   const before = (await stage.get(caller, path)).body.data;
   const [event] = visible.filter((record) => record.kind === 'events');

@@ -1,8 +1,9 @@
+/** How current the statistics are. */
 import type { Postgres } from '#common/stores/postgres.ts';
 
 /**
- * The instant (epoch ms) before which the statistics include everything that any machine answered, as ingest reports
- * it; 0 before its first report.
+ * The instant (epoch ms) before which the statistics include every record that any machine accepted, as reported by
+ * ingest; 0 before the first report.
  */
 export function asOfFrom(db: Pick<Postgres, 'query'>): () => Promise<number> {
   return async () => {

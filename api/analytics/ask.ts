@@ -1,10 +1,10 @@
-/** Runs a ClickHouse query, queued fairly and within its limits. */
+/** Runs ClickHouse queries through the fair queue and within their limits. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { Question } from '#clickhouse/queries/scope.ts';
 import { invalid, type Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
 import type { AnalyticsParts } from './deps.ts';
 
-/** Exceptions that mean that the query is too large. Sources: ClickHouse's ErrorCodes.cpp. */
+/** Error codes of queries that are too large. Source: ClickHouse's ErrorCodes.cpp. */
 const tooLarge = new Set([
   158, // TOO_MANY_ROWS
   159, // TIMEOUT_EXCEEDED
@@ -18,7 +18,7 @@ export class QueryRunner {
   readonly #parts: AnalyticsParts;
   readonly #tenant: string;
 
-  /** @param tenant whose place in the queue is used. */
+  /** @param tenant whose slot in the queue is used. */
   constructor(parts: AnalyticsParts, tenant: string) {
     this.#parts = parts;
     this.#tenant = tenant;
@@ -34,7 +34,7 @@ export class QueryRunner {
     }
   }
 
-  /** Queries that run side by side, with their rows combined. */
+  /** Runs queries concurrently, and combines their rows. */
   async together<Row>(questions: readonly Question[]): Promise<Row[] | Rejection> {
     const { queue, clickhouse, limits } = this.#parts;
     try {
@@ -49,7 +49,7 @@ export class QueryRunner {
     }
   }
 
-  /** Query this before the figures, so that `as_of` never claims more than they contain. */
+  /** Call before querying figures, so that `as_of` never claims more than they contain. */
   asOf(): Promise<number> {
     return this.#parts.asOf();
   }

@@ -1,23 +1,23 @@
-/** Which API process audits an hour: one per installation; the others show its result. */
+/** Decides which API process audits an hour: one per installation; the others report its result. */
 import type { AuditFigures, HourReport } from '#clickhouse/queries/audit.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 
-/** Longer than an audit of an hour takes: if the auditing process dies, another one takes over after this time. */
+/** Longer than the audit of an hour takes: if the auditing process dies, another one takes over after this time. */
 const claimMinutes = 10;
 const keptMs = 30 * DAY_MS;
 
-/** `mine`: this process audits the hour now. `others`: another one does. */
+/** `mine`: this process audits the hour now. `others`: another process does. */
 export type AuditTurn =
   | { readonly kind: 'mine' | 'others' }
   | { readonly kind: 'done'; readonly figures: AuditFigures };
 
-/** Each operation may fail with PostgresUnavailable. `hour` is its beginning, epoch ms. */
+/** Each operation may fail with PostgresUnavailable. `hour` is the beginning of the hour, epoch ms. */
 export interface AuditTurns {
   begin(hour: number): Promise<AuditTurn>;
-  /** Also owes webhooks the failures that the hour before did not have. */
+  /** Also queues webhook messages about failures that the previous hour did not have. */
   done(hour: number, report: HourReport): Promise<void>;
-  /** The hour could not be audited: another process may. */
+  /** Releases an hour that could not be audited, so that another process may try. */
   giveUp(hour: number): Promise<void>;
 }
 
@@ -64,12 +64,12 @@ export class PostgresAuditTurns implements AuditTurns {
 }
 
 export interface AuditedHour {
-  /** Its beginning, epoch ms. */
+  /** The beginning of the hour, epoch ms. */
   readonly hour: number;
   readonly figures: AuditFigures;
 }
 
-/** The hours since a time that were audited, oldest first. */
+/** The audited hours since a time, oldest first. */
 export function auditsFrom(db: Pick<Queries, 'query'>): (sinceMs: number) => Promise<AuditedHour[]> {
   const sql = 'SELECT hour, figures FROM hourly_audits WHERE hour >= $1 AND figures IS NOT NULL ORDER BY hour';
   return (sinceMs) => db.query<AuditedHour>(sql, [sinceMs], 'audits_since');

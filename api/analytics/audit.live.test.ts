@@ -28,7 +28,7 @@ afterAll(async () => {
 const report = (range = { from_ms, to_ms }) => audit(client, range);
 const planted = Date.parse('2026-03-30T00:00:00Z');
 const thatDay = { from_ms: planted, to_ms: planted + DAY_MS };
-/** Makes a change on one day, audits it, and undoes it. */
+/** Applies a change to one day, audits it, and reverts the change. */
 async function after(change: string, undo: string) {
   await client.command(change, {}, { mutations_sync: '2', lightweight_deletes_sync: '2' });
   const found = await report(thatDay);
@@ -126,7 +126,7 @@ testCostlyCases(kinds, 1, 'a row deleted from %s is found in both of its rollups
   expect(faults.find((fault) => fault.table === `${kind}_by_link`)?.rows).toBe(1);
 });
 
-test('a frame that is missing between others is found, and so is one click of a frame', async () => {
+test('a frame missing between others is found, and so is one missing click of a frame', async () => {
   const hour_ms = Date.parse('2026-05-04T10:00:00Z');
   const range = { from_ms: hour_ms, to_ms: hour_ms + 1 };
   const click = (frame: number, idx: number, minute: number) =>
@@ -148,7 +148,7 @@ test('a frame that is missing between others is found, and so is one click of a 
     figures: { lost: 3, duplicated: 0, rollup_difference: 0 },
     failures: [{ fault: 'lost', organization_id: null, app_id: null, count: null }],
   });
-  // One is a dead letter, one was stored at a time far off, since its machine's clock was wrong.
+  // One is a dead letter, one was stored with a very different time, because its machine's clock was wrong.
   await client.command(
     "INSERT INTO dead_letters (kind, time, producer_id, frame_no, idx) VALUES ('click', '2026-05-04 10:20:00', 'edge-1', 9, 0)",
   );
@@ -156,7 +156,7 @@ test('a frame that is missing between others is found, and so is one click of a 
   expect(await audit(client, range)).toMatchObject({ lost: 0, faults: [] });
 });
 
-test('frames are counted by lane, because each partition of the log has its own numbers', async () => {
+test('frames are counted by lane, because each log partition has its own frame numbers', async () => {
   const hour_ms = Date.parse('2026-05-05T10:00:00Z');
   const range = { from_ms: hour_ms, to_ms: hour_ms + 1 };
   for (const [table, id] of [
@@ -180,7 +180,7 @@ test('frames are counted by lane, because each partition of the log has its own 
   expect(found.faults).toMatchObject([{ fault: 'clicks_missing', producer_id: 'edge-2', frame_no: 2 }]);
 });
 
-test('the audit of an hour finds the faults inserted into it, and none of the hour after', async () => {
+test('the audit of an hour finds the faults inserted into it, and none of the next hour', async () => {
   const hour_ms = Date.parse('2026-03-31T10:00:00Z');
   const { figures: before } = await auditHour(client, hour_ms);
   await client.command(
@@ -222,7 +222,7 @@ const damages = [
   },
 ].map((damage, n) => ({ ...damage, hour: n + 1 }));
 testCostlyCases(damages, 2, 'a later attribution of an event that $what is found', async ({ change, copies, hour }) => {
-  // Each in its own hour: in one, a surplus and a shortage could cancel out.
+  // Each fault in its own hour: within one hour, a surplus and a shortage could cancel out.
   const few = learned.slice(0, 1).map((one) => ({ ...one, time: planted + hour * HOUR_MS }));
   const batch = `learned ${change}`;
   await storeRecords(client, few, batch);

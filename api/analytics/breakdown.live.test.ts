@@ -59,7 +59,7 @@ function metricsOf({ value: _v, label: _l, ...figures }: Row): PlainFigures {
 
 const isSomething = (f: PlainFigures) => f.clicks + f.installs + f.opens + f.events > 0;
 
-/** Compares rows with a plain count; unique clicks are an estimate. */
+/** Compares rows with a straightforward count, except for unique clicks, which are an estimate. */
 function expectRows(rows: readonly Row[], groups: ReadonlyMap<string, readonly TestRecord[]>, hint: string): void {
   const wanted = [...groups].map(([value, its]) => ({ value, figures: plainFigures(its) }));
   const some = wanted.filter(({ figures }) => isSomething(figures));
@@ -86,7 +86,7 @@ function groupedBy(its: readonly TestRecord[], valuesOf: (record: TestRecord) =>
   return groups;
 }
 
-test.each(fields)('the breakdown by %s has the figures that a plain count gives, and adds up', async (by) => {
+test.each(fields)('the breakdown by %s matches a straightforward count, and adds up', async (by) => {
   const sortBy = ['', '&sort_by=events', '&sort_by=revenue', '&sort_by=event_conversion_rate'][by.length % 4];
   const { status, body } = await stage.get(caller, `/analytics/breakdown?${range}&by=${by}&limit=100${sortBy}`);
   expect(status, JSON.stringify(body)).toBe(200);
@@ -117,7 +117,7 @@ test.each([
   ['-', (its: string[]) => !its.includes('')],
   ['unknown', () => false],
   ['-unknown', () => true],
-])('a filter by tag is one by the links that have it: "%s"', async (tag, isMeant) => {
+])('a filter by tag selects the links that have it: "%s"', async (tag, isMeant) => {
   const { status, body } = await stage.get(caller, `/analytics/overview?${range}&tag=${tag}`);
   expect(status, JSON.stringify(body)).toBe(200);
   const wanted = plainFigures(within.filter((record) => isMeant(tagsOf(record))));
@@ -136,7 +136,7 @@ const samples = [
 testCostlyCases(
   samples,
   1,
-  '$count random filters over every field return what a plain count returns; a kind without the field has no value',
+  '$count random filters over every field match a straightforward count; records without the field have no value',
   async ({ seed, count }) => {
     const random = seededRandom(seed);
     for (let at = 0; at < count; at++) {
@@ -164,7 +164,7 @@ testCostlyCases(
   },
 );
 
-test('a series grouped by a field adds up to the totals, also if one kind alone has the field', async () => {
+test('a series grouped by a field adds up to the totals, even if only one kind of record has the field', async () => {
   const totals = plainFigures(within);
   for (const by of ['referrer', 'os', 'event_name', 'match_certainty', 'utm_term']) {
     const { body, status } = await stage.get(caller, `/analytics/timeseries?${range}&group_by=${by}&granularity=week`);
@@ -202,7 +202,7 @@ test.each([
   ['/analytics/breakdown', 'by'],
   ['/analytics/breakdown?by=ip', 'by'],
   ['/analytics/overview?tag=a,', 'tag'],
-])('%s is a 400 that names the parameter', async (path, field) => {
+])('%s gets 400 that names the parameter', async (path, field) => {
   const { status, body } = await stage.get(caller, path);
   expect([status, body.error?.details?.field]).toEqual([400, field]);
 });

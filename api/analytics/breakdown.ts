@@ -1,3 +1,4 @@
+/** GET /analytics/breakdown: the statistics by the values of one field, one page at a time. */
 import { Type } from 'typebox';
 import { listSchema, type Page, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -169,10 +170,10 @@ async function namesOf(
 const labelled = (names: ReadonlyMap<string, string>) =>
   new Map([...names].map(([id, label]) => [id, { label }] as const));
 
-/** Of variants, as the dashboard names them. */
+/** Names of variants, as in the dashboard. */
 const letters = 'ABCDEFGHIJ';
 
-/** By the ids of rules, the places that they have now. */
+/** The current positions of rules, by rule id. */
 async function ruleNames(visible: VisibleLinks, links: Filter | undefined): Promise<ReadonlyMap<string, ValueName>> {
   if (links === undefined || links.isExclusion) return new Map();
   const found = await visible.rules(links.values);

@@ -136,7 +136,7 @@ test('the granularity follows the range', () => {
   expect([1, 2, 3, 30, 90, 120, 365].map(of)).toEqual(['hour', 'hour', 'day', 'day', 'day', 'week', 'month']);
 });
 
-test('the previous period has as many local days, even across a clock change', () => {
+test('the previous period has the same number of local days, even across a clock change', () => {
   const berlin = zone('Europe/Berlin');
   const [start_ms, end_ms] = [Date.parse('2026-03-29T22:00:00Z'), Date.parse('2026-03-30T22:00:00Z')];
   const before = previousOf({ start_ms, end_ms, zone: berlin }, end_ms);
@@ -160,7 +160,7 @@ test.each<[string, string, string, string]>([
   expect([start_ms, end_ms].map((ms) => new Date(ms).toISOString()).join(' ')).toBe(expected);
 });
 
-test('24h misses no minute of the last 24 hours, and an end without a start goes back 30 days', async () => {
+test('24h includes every minute of the last 24 hours, and an end without a start means 30 days before it', async () => {
   const nowMs = Date.parse('2026-04-10T10:59:00Z');
   const of = async (query: object) => {
     const period = await periodOf(query, nowMs, async () => 0);
@@ -198,11 +198,11 @@ test.each<[string, string, number | null]>([
   ['0', '12345678901234567890.000000001', -1],
   ['1', '3', -0.666667],
   ['5', '0', null],
-])('from %s after %s the change is %j', (now, before, expected) => {
+])('%s after %s is a change of %j', (now, before, expected) => {
   expect(decimalRatio(now, before)).toBe(expected);
 });
 
-test('the last 24 hours extend beyond now, even while an hour is longer because the clock was put back', async () => {
+test('the last 24 hours extend beyond now, even in an hour that is longer because the clock was set back', async () => {
   const around = Date.parse('2027-04-03T15:00:00Z');
   for (let minute = -120; minute <= 120; minute += 5) {
     const nowMs = around + minute * 60_000;
@@ -213,15 +213,15 @@ test('the last 24 hours extend beyond now, even while an hour is longer because 
   }
 });
 
-test('the hour in which the clock is put back by half an hour begins where it first did', () => {
+test('the hour in which the clock is set back by half an hour begins where it first did', () => {
   const start = zone('Australia/Lord_Howe').startOfHour(Date.parse('2026-04-04T15:10:00Z'));
   expect(start).toBe(Date.parse('2026-04-04T14:00:00Z'));
 });
 
-test('a local time that is skipped is the end of the gap', () => {
+test('a local time that is skipped maps to the end of the gap', () => {
   expect(zone('Europe/Berlin').instantOf(Date.UTC(2026, 2, 29, 2, 30))).toBe(Date.parse('2026-03-29T01:00:00Z'));
 });
 
-test('a change keeps the decimal places', () => {
+test('a ratio of change keeps its decimal places', () => {
   expect(decimalRatio('110.5', '100')).toBe(0.105);
 });

@@ -1,4 +1,4 @@
-/** The buckets of a time series: all that overlap the range, in order, each with its start. */
+/** The buckets of a time series: all buckets that overlap the range, in order, each with its start. */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Zone } from './zone.ts';
 
@@ -7,7 +7,7 @@ export type Granularity = (typeof granularities)[number];
 
 export const bucketsMax = 1_500;
 
-/** Shortest length of each, for refusing a hopeless range without iterating over it. */
+/** Minimum length of each granularity, for rejecting a range that is far too long without iterating over it. */
 const shortestMs: Record<Granularity, number> = {
   hour: HOUR_MS,
   day: 23 * HOUR_MS,
@@ -24,11 +24,11 @@ export function granularityFor(startMs: number, endMs: number): Granularity {
 }
 
 /**
- * Beginnings of all buckets that overlap [startMs, endMs), as epoch milliseconds. The first may lie before startMs.
- * Null if there are more than `bucketsMax`.
+ * Starts of all buckets that overlap [startMs, endMs), as epoch milliseconds. The first may be before startMs. Null if
+ * there are more than `bucketsMax`.
  */
 export function bucketStarts(startMs: number, endMs: number, granularity: Granularity, zone: Zone): number[] | null {
-  // Twice the maximum, since an hour of a changing clock may be halved.
+  // Twice the maximum, because a clock change can halve an hour.
   if ((endMs - startMs) / shortestMs[granularity] > bucketsMax * 2) return null;
   const starts: number[] = [];
   for (let at = firstStart(startMs, granularity, zone); at < endMs; at = nextStart(at, granularity, zone)) {
@@ -52,7 +52,7 @@ function firstStart(epochMs: number, granularity: Granularity, zone: Zone): numb
 }
 
 function nextStart(at: number, granularity: Granularity, zone: Zone): number {
-  // A local day can be missing altogether (Apia, 30 December 2011): then the next step is used.
+  // A local day can be missing altogether (Apia, 30 December 2011); then the next step is used.
   for (let step = 1; step <= 3; step++) {
     const next = stepFrom(at, granularity, zone, step);
     if (next > at) return next;
@@ -63,7 +63,7 @@ function nextStart(at: number, granularity: Granularity, zone: Zone): number {
 function stepFrom(at: number, granularity: Granularity, zone: Zone, step: number): number {
   switch (granularity) {
     case 'hour':
-      // To the next full local hour, which half-hour clock changes bring nearer.
+      // To the next full local hour, which a half-hour clock change brings nearer.
       return at + HOUR_MS * step - (zone.localAt(at) % HOUR_MS);
     case 'day':
       return zone.addDays(at, step);

@@ -1,16 +1,17 @@
-/** What campaigns cost in each cohort, and their return. */
+/** Costs of campaigns by cohort, and the return on them. */
 import type { CohortRow, Cohorts, SizeRow } from '#clickhouse/queries/cohorts.ts';
 import { addDecimals } from '#common/decimal.ts';
 import { type Amount, byCurrency, decimalShare } from './metrics.ts';
 import type { AnalyticsQuestion } from './question.ts';
 
-/** Amounts by beginning of the cohort and group. */
+/** Amounts by start of the cohort and group. */
 export type Costs = ReadonlyMap<string, readonly Amount[]>;
 
 const keyOf = ({ slot, grp }: CohortRow) => `${slot}\0${grp}`;
 
 /**
- * Null if costs can't be divided like the installs: they are known by campaign and day only, and for all apps.
+ * The costs of each cohort and group. Null if costs can't be divided in the same way as the installs: they are known
+ * only by campaign and day, for all apps together.
  */
 export async function costsOf({ period, scope, visible }: AnalyticsQuestion, cohorts: Cohorts): Promise<Costs | null> {
   const { groupBy, top, slots_ms } = cohorts;
@@ -39,7 +40,7 @@ function added(amounts: readonly Amount[], { currency, amount }: Amount): Amount
   return [...others, { currency, amount: addDecimals(before, amount) }].sort(byCurrency);
 }
 
-/** Cohorts and groups that have costs but no installs. */
+/** Rows for cohorts and groups that have costs but no installs. */
 export function sizesOfCosts(costs: Costs | null, sizes: readonly SizeRow[], days: readonly number[]): SizeRow[] {
   const known = new Set(sizes.map(keyOf));
   const missing = [...(costs?.keys() ?? [])].filter((key) => !known.has(key));

@@ -1,4 +1,7 @@
-/** Retention and revenue by age from the cells that ingest keeps, against a plain calculation, while records come and change. */
+/**
+ * Compares retention and revenue by age, computed from the cells that ingest maintains, with a straightforward
+ * calculation, while records arrive and change.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 import { type DeviceRecords, makeDeviceRecords, storeDeviceRecords } from '#api/testing/device-records.ts';
@@ -12,7 +15,7 @@ import { systemTime } from '#common/time.ts';
 import { ActiveInstalls } from '#ingest/active-installs.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
-/** The end of the last whole quarter of an hour. */
+/** The end of the last complete quarter of an hour. */
 const asOfMs = Date.parse('2026-04-10T12:30:00.000Z');
 const range: readonly [number, number] = [nowMs - 70 * DAY_MS, nowMs - 1_500];
 const mine = makeTenant(2, 4, nowMs);
@@ -131,7 +134,7 @@ const figures = () =>
     "SELECT is_whole, age, currency, sum(installs) AS n, toString(sum(revenue)) AS amount FROM active_installs GROUP BY ALL HAVING n != 0 OR amount != '0' ORDER BY ALL",
   );
 
-test('cells give what a plain calculation gives', expectExact);
+test('cells give the results of a straightforward calculation', expectExact);
 
 test('a comparison without new records changes nothing', async () => {
   const before = await figures();
@@ -140,7 +143,7 @@ test('a comparison without new records changes nothing', async () => {
   await expectExact();
 });
 
-test('late events, installs after their events, attribution learned later and re-engagement are in the next comparison', {
+test('late events, installs after their events, late attributions and re-engagements are in the next comparison', {
   tags: ['slow'],
 }, async () => {
   // The same install ids as before: new events of old installs, and new installs of old events.
@@ -178,7 +181,7 @@ test('late events, installs after their events, attribution learned later and re
   await expectExact();
 });
 
-test('an event that gets its install after the comparison of its day is in the next one, although no number changed', {
+test('an event that gets its install after the comparison of its day is in the next one, although no count changed', {
   tags: ['slow'],
 }, async () => {
   const install = records.installs.find(
@@ -211,10 +214,10 @@ test('an event that gets its install after the comparison of its day is in the n
   await expectExact();
 });
 
-test('an erased person has no activity and no revenue any more, and is still an install', {
+test('an erased person no longer has activity or revenue, but still counts as an install', {
   tags: ['slow'],
 }, async () => {
-  // Persons who brought revenue.
+  // People who generated revenue.
   const paid = new Set(records.events.filter(({ amount }) => amount !== 0).map(({ install_id }) => install_id));
   const erased = new Set([...paid].filter((id) => id !== '').slice(0, 3));
   const none = new Set<string>();
@@ -242,14 +245,14 @@ test.each([
   await expectExact();
 });
 
-test('two comparisons at once are corrected by the next', { tags: ['slow'] }, async () => {
+test('errors of two concurrent comparisons are corrected by the next one', { tags: ['slow'] }, async () => {
   await addRecords(makeDeviceRecords(random, mine, 500, range));
   await Promise.all([active.compare(), comparing().compare()]);
   await active.compare();
   await expectExact();
 });
 
-test('organizations with cells and others are added up', async () => {
+test('figures of organizations with and without cells are added up', async () => {
   const others = makeDeviceRecords(random, small, 1_000, range);
   await storeDeviceRecords(stage.clickhouse, others, 'small');
   const organizations = [mine.organization_id, small.organization_id];
@@ -270,7 +273,7 @@ const recordsAnswer = async (path: string, given: Readonly<Record<string, string
   return body;
 };
 
-test('what cells do not know is answered from records, with their as_of', async () => {
+test('requests that cells cannot answer are answered from records, with the `as_of` of the records', async () => {
   for (const more of [{ mode: 'unbounded' }, { return_event: 'purchase' }, { os: 'iOS' }])
     await recordsAnswer('/analytics/retention', more);
   await recordsAnswer('/analytics/ltv', { os: 'iOS' });
@@ -292,7 +295,7 @@ test('revenue that was never compared is answered from records, with the same am
   const { body: fromCells } = await answerTo('/analytics/ltv', [mine.organization_id], given);
   expect(JSON.stringify(fromCells.data)).toContain('"ratio"');
   expect(fromCells.conversion.rates).toHaveLength(1);
-  // As an ingest of the version before leaves it.
+  // The state that the previous version of ingest leaves.
   await stage.clickhouse.command('TRUNCATE TABLE active_installs_compared');
   await stage.clickhouse.command(
     'INSERT INTO active_installs_compared (organization_id, as_of) SELECT {organization_id:String}, fromUnixTimestamp64Milli({as_of:Int64})',

@@ -1,6 +1,7 @@
 /**
- * Where cohorts are read from: the records of organizations, or, where ingest keeps them, cells with the numbers of active installs and their revenue.
- * Both give the same figures; those of cells are up to fifteen minutes older, and `as_of` says so.
+ * The sources of cohorts: the records of organizations or, if ingest maintains them, cells with the numbers of active
+ * installs and their revenue. Both give the same figures; those of cells are up to fifteen minutes older, which `as_of`
+ * shows.
  */
 import { cohortMs } from '#clickhouse/active-installs.ts';
 import {
@@ -34,14 +35,14 @@ import type { AnalyticsQuestion } from './question.ts';
 
 export interface CohortSource {
   readonly kind: 'records' | 'cells';
-  /** Of the organizations that are read from it. */
+  /** Limited to the organizations that are read from this source. */
   readonly scope: Scope;
 }
 
 export interface CohortSources {
   /** At most one of each kind. */
   readonly sources: readonly CohortSource[];
-  /** Instant up to which the figures are complete, and the last one that counts; epoch milliseconds. */
+  /** The instant up to which the figures are complete, and the last instant that counts; epoch milliseconds. */
   readonly asOfMs: number;
   readonly observedMs: number;
 }
@@ -56,7 +57,10 @@ export const fromRecords: SourceOf = async ({ scope, queries }) => {
   return { sources: [{ kind: 'records', scope }], asOfMs, observedMs: asOfMs };
 };
 
-/** Cells that answer about the activity of installs, or also about their revenue, which may have been compared later. */
+/**
+ * Reads from cells where possible.
+ * @param comparedAt the time of the last comparison of activity, or of revenue, which may differ.
+ */
 const fromCells =
   (comparedAt: (row: ComparedRow) => number): SourceOf =>
   async (asked, cohorts) => {
@@ -70,7 +74,7 @@ const fromCells =
     const withCells = compared.map(({ organization_id }) => organization_id);
     const others = scope.organization_ids.filter((id) => !withCells.includes(id));
     const upTo = observedUpTo(Math.min(asOfMs, ...compared.map(comparedAt)));
-    // A range that has not ended ends with a whole cell.
+    // A range that has not ended is extended to the end of a cell.
     const end_ms = scope.end_ms > upTo ? Math.ceil(scope.end_ms / cohortMs) * cohortMs : scope.end_ms;
     if (end_ms % cohortMs !== 0) return fromRecords(asked, cohorts);
     const sources: CohortSource[] = [{ kind: 'cells', scope: { ...scope, end_ms, organization_ids: withCells } }];
@@ -126,10 +130,10 @@ export async function revenueOf(
   );
 }
 
-/** Of two sources, all groups are needed to find the largest. */
+/** With two sources, all groups are needed to find the largest. */
 const allGroupsMax = 100_000;
 
-/** The groups with the most installs, the largest first. */
+/** The groups with the most installs, largest first. */
 export async function largestGroupsOf(
   queries: QueryRunner,
   by: FilterColumn,

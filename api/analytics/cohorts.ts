@@ -1,4 +1,4 @@
-/** What retention and revenue by age have in common: cohorts of installs, groups, and ages in days. */
+/** Shared parts of retention and revenue by age: cohorts of installs, groups, and ages in days. */
 import { type TSchema, Type } from 'typebox';
 import type { CohortRow, Cohorts, SizeRow } from '#clickhouse/queries/cohorts.ts';
 import { type FilterColumn, filterColumns } from '#clickhouse/queries/scope.ts';
@@ -16,7 +16,7 @@ type CohortSpan = (typeof cohortSpans)[number];
 const daysMax = 32;
 const dayMax = 730;
 const groupsMax = 10;
-/** Marks the row of all other groups, as in the store: no stored text contains it. */
+/** Marks the row of all other groups, as in the ClickHouse queries; no stored text contains it. */
 const rest = '\0';
 
 const { include_bots: _, ...questionOfInstalls } = commonQuery;
@@ -46,7 +46,7 @@ export interface CohortQuery {
   readonly days?: string;
 }
 
-/** Fields of one cohort, besides its figures by day. */
+/** Fields of one cohort, except its figures by day. */
 export const cohortFields: Record<string, TSchema> = {
   start: Type.String({ description: 'Start of the cohort. The first cohort contains only installs in the range.' }),
   group: Type.Optional(
@@ -100,7 +100,7 @@ export async function planCohorts(
   return sizes instanceof Rejection ? sizes : { asked, cohorts, span, sizes, asOfMs, sources };
 }
 
-/** Undefined if all groups can be kept. */
+/** The groups to show; undefined if there are few enough to show all. */
 export async function topGroups(
   { scope, queries }: AnalyticsQuestion,
   by: FilterColumn,
@@ -123,7 +123,7 @@ export function nameOfGroup(value: string): object {
   return value === rest ? { group: 'other', is_rest: true } : { group: value === '' ? null : value };
 }
 
-/** Every cohort, in order, also without installs; in each, the groups with the most installs first. */
+/** All cohorts in order, including those without installs; within each, the groups with the most installs first. */
 export function cohortsOf<Row extends CohortRow>(
   { cohorts, sizes }: CohortPlan,
   rows: readonly Row[],

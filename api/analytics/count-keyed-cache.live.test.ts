@@ -40,7 +40,7 @@ beforeAll(async () => {
 afterEach(() => void vi.restoreAllMocks());
 afterAll(() => stage.stop());
 
-/** The same query to an API with an empty cache. */
+/** The same query, sent to an API with an empty cache. */
 async function freshly(path: string): Promise<unknown> {
   return (await stage.again()(caller, path)).body;
 }
@@ -53,7 +53,7 @@ testCostlyCases(
     expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
     expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
     await store(makeRecords(random, mine, 300, nowMs - 20 * DAY_MS, nowMs));
-    // Twice: a figure whose count changed is queried next to the count; one whose count is stable waits for it.
+    // Twice: a figure with a changed count is queried together with the count; one with a stable count waits for it.
     for (let round = 0; round < 2; round++) expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
   },
 );
@@ -72,7 +72,7 @@ test('records of another tenant neither invalidate the cache nor become visible'
 test.each([
   ['/analytics/top-links?interval=30d', 3, 1],
   ['/analytics/top-campaigns?interval=30d', 4, 1],
-])('%s, repeated, only queries the order', async (path, atFirst, thereafter) => {
+])('%s, when repeated, queries only the order', async (path, atFirst, thereafter) => {
   const query = vi.spyOn(ClickHouse.prototype, 'query');
   const ask = stage.again();
   await ask(caller, path);
@@ -82,7 +82,7 @@ test.each([
   expect(query).toHaveBeenCalledTimes(thereafter);
 });
 
-test('the breakdowns of a link are only queried again after a new click', async () => {
+test('the breakdowns of a link are queried again only after a new click', async () => {
   const [link] = mine.apps[0]?.links ?? [];
   const path = `/links/${link?.id}/stats?interval=30d`;
   const query = vi.spyOn(ClickHouse.prototype, 'query');

@@ -10,7 +10,7 @@ const scope: Scope = {
   include_bots: false,
 };
 
-test('a figure is only returned for the count that it was found with', () => {
+test('a figure is returned only for the count with which it was cached', () => {
   const kept = new CountKeyedCache<string>(10);
   kept.put('a', 3, 'three');
   expect(kept.get('a', 3)).toBe('three');
@@ -19,7 +19,7 @@ test('a figure is only returned for the count that it was found with', () => {
   expect(kept.get('b', 3)).toBeUndefined();
 });
 
-test('no more figures are cached than allowed, and the least recently used are evicted', () => {
+test('the cache is limited, and evicts the least recently used figures', () => {
   const kept = new CountKeyedCache<number>(2);
   kept.put('a', 1, 1);
   kept.put('b', 1, 2);
@@ -28,7 +28,7 @@ test('no more figures are cached than allowed, and the least recently used are e
   expect([kept.get('a', 1), kept.get('b', 1), kept.get('c', 1)]).toEqual([1, undefined, 3]);
 });
 
-test('a figure whose count changed is not waited for until the count has been stable once', () => {
+test('a figure with a changed count is queried without waiting until the count has been stable once', () => {
   const kept = new CountKeyedCache<number>(2);
   expect(kept.isAtRest('a')).toBe(false);
   kept.put('a', 1, 1);
@@ -48,11 +48,11 @@ test.each<[string, Partial<Scope>]>([
   ['exclusion', { filters: { app_id: { values: ['app_1'], isExclusion: true } } }],
   ['filtered column', { filters: { link_id: { values: ['app_1'], isExclusion: false } } }],
   ['view of bots', { include_bots: true }],
-])('figures of another %s are separate', (_, changes) => {
+])('figures of another %s are cached separately', (_, changes) => {
   expect(keyOfScope({ ...scope, ...changes })).not.toBe(keyOfScope(scope));
 });
 
-test('parts of a key cannot be mistaken for one another', () => {
+test('different parts of a key never give the same key', () => {
   expect(keyOfScope(scope, 'ab', 'c')).not.toBe(keyOfScope(scope, 'a', 'bc'));
   expect(keyOfScope({ ...scope, organization_ids: ['b', 'a'] })).toBe(
     keyOfScope({ ...scope, organization_ids: ['a', 'b'] }),

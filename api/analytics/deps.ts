@@ -22,17 +22,17 @@ export interface FigureCaches {
 export interface AnalyticsParts {
   /** A read-only client. */
   readonly clickhouse: ClickHouse;
-  /** By organization. */
+  /** Queue of queries, by organization. */
   readonly queue: FairQueue;
-  /** Long streams, by organization. */
+  /** Queue of long streams, by organization. */
   readonly exports: FairQueue;
-  /** The instant (epoch ms) before which the statistics include everything that was accepted. */
+  /** The instant (epoch ms) before which the statistics include every accepted record. */
   readonly asOf: () => Promise<number>;
-  /** The hours since a time (epoch ms) that were audited, oldest first. */
+  /** The audited hours since a time (epoch ms), oldest first. */
   readonly auditsSince: (sinceMs: number) => Promise<readonly AuditedHour[]>;
   readonly pipelineState: () => Promise<PipelineState>;
   readonly exchangeRates: ExchangeRates;
-  /** Age in days beyond which records are dropped: nothing older is shown, even if it still exists. */
+  /** Age in days beyond which records are dropped; older records are not shown, even if they still exist. */
   readonly retentionDays: number;
   readonly kept: FigureCaches;
   /** Limits of one query. */
@@ -55,10 +55,12 @@ export const questionLimits: Settings = {
 };
 
 const queueLimits = { runningMax: 8, perKeyMax: 4, waitingMax: 40, keysMax: 2_000 } as const;
-/** No single organization can use all of them. */
+/** Set so that no single organization can use all slots. */
 const exportLimits = { runningMax: 4, perKeyMax: 2, waitingMax: 4, keysMax: 100 } as const;
 
-/** Unique clicks and amounts of page rows (about 250 bytes each), and rows of breakdowns (200). */
+/**
+ * Cache sizes: unique clicks and amounts of page rows (about 250 bytes each), and rows of breakdowns (200 bytes each).
+ */
 const keptNumbersMax = 20_000;
 const keptBreakdownRowsMax = 20_000;
 

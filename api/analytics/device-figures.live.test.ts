@@ -1,4 +1,4 @@
-/** Retention, revenue by age and funnels against a plain calculation over the same records. */
+/** Compares retention, revenue by age and funnels with a straightforward calculation over the same records. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 import { makeDeviceRecords, storeDeviceRecords } from '#api/testing/device-records.ts';
@@ -29,7 +29,7 @@ const asked = { start: '2026-02-05', end: '2026-04-05', timezone: zone.name };
 
 let stage: Stage;
 beforeAll(async () => {
-  // A million records take longer than a dashboard waits on a busy machine.
+  // On a busy machine, a million records take longer than the limit for dashboard queries.
   stage = await startStage(nowMs, undefined, { max_execution_time: 100 });
   for (const tenant of [mine, foreign]) await storeTenant(stage.db, tenant);
   await storeDeviceRecords(stage.clickhouse, plain.records, 'mine');
@@ -118,7 +118,7 @@ async function compareLtv(tenant: Tenant, plain: PlainDevices, one: LtvCase, asO
   expect(compared).toBeGreaterThan(10);
 }
 
-test('revenue is converted at the uploaded rates, which the answer names, and costs make a return of it', async () => {
+test('revenue is converted at the uploaded rates, which the answer lists, and costs give the return on it', async () => {
   const [spring, other] = ['spring', 'summer'];
   await stage.db.execute(
     `INSERT INTO exchange_rates (day, currency, rate) VALUES
@@ -149,7 +149,7 @@ test('revenue is converted at the uploaded rates, which the answer names, and co
   expect(Number(row?.days[0]?.revenue.find(({ currency }) => currency === 'EUR')?.amount)).toBeCloseTo(euros, 6);
   expect(row?.days[0]?.revenue.map(({ currency }) => currency)).toEqual(['EUR', 'JPY']);
   expect(row?.days[0]?.roas).toEqual([{ currency: 'EUR', ratio: expect.closeTo(euros / 109.625, 5) }]);
-  // A campaign that cost something and brought nothing.
+  // A campaign with costs and without installs.
   expect(data.find(({ group }) => group === 'unknown')).toMatchObject({ installs: 0, cost: [{ amount: '7' }] });
   const whole = (await answerTo(mine, '/analytics/ltv', { cohort: 'all', days: '1' })).body.data[0];
   expect(whole.cost).toEqual([
@@ -160,7 +160,7 @@ test('revenue is converted at the uploaded rates, which the answer names, and co
     expect((await answerTo(mine, '/analytics/ltv', { cohort: 'all', ...narrowed })).body.data[0].cost).toBeNull();
 });
 
-test('every figure with revenue is converted alike', async () => {
+test('every figure with revenue is converted in the same way', async () => {
   await stage.db.execute(
     "INSERT INTO exchange_rates (day, currency, rate) VALUES ('2026-03-20', 'EUR', 1), ('2026-04-01', 'USD', 0.8125) ON CONFLICT DO NOTHING",
   );
@@ -235,18 +235,19 @@ const funnelCases: readonly FunnelCase[] = [
   { from: 'install', events: ['opened', 'purchase', 'opened', 'opened'], hours: 24 * 60 },
 ];
 
-test.each(retentionCases)('retention is what a plain calculation gives, with the installs of the overview: %o', (one) =>
-  compareRetention(mine, plain, one),
+test.each(retentionCases)(
+  'retention matches a straightforward calculation, with the installs of the overview: %o',
+  (one) => compareRetention(mine, plain, one),
 );
 
-test.each(ltvCases)('revenue by age is what a plain calculation gives: %o', (one) => compareLtv(mine, plain, one));
+test.each(ltvCases)('revenue by age matches a straightforward calculation: %o', (one) => compareLtv(mine, plain, one));
 
 test.each(funnelCases)(
-  'a funnel is what a plain calculation gives, and begins with the figure of the overview: %o',
+  'a funnel matches a straightforward calculation, and begins with the figure of the overview: %o',
   (one) => compareFunnel(mine, plain, one),
 );
 
-test('a click with several installs is followed to the first one after it', async () => {
+test('for a click with several installs, the funnel continues with the first one after it', async () => {
   const tenant = makeTenant(1, 1, nowMs);
   await storeTenant(stage.db, tenant);
   const { id: app_id, links } = tenant.apps[0] ?? { id: '', links: [] };
@@ -263,7 +264,7 @@ test('a click with several installs is followed to the first one after it', asyn
       made('first', clicked + DAY_MS),
       { ...made('only', clicked), click_id: 'one' },
     ],
-    // Those of other installs do not count.
+    // Events of other installs do not count.
     events: [
       { ...event, install_id: 'before', time: clicked + 1 },
       { ...event, install_id: 'third', time: clicked + 4 * DAY_MS },
@@ -277,7 +278,7 @@ test('a click with several installs is followed to the first one after it', asyn
   for (const events of [['opened'], ['purchase']]) await compareFunnel(tenant, several, { ...days, events });
 });
 
-test('all of them are exact over a million records', { tags: ['slow'], timeout: 600_000 }, async () => {
+test('all of these figures are exact over a million records', { tags: ['slow'], timeout: 600_000 }, async () => {
   const tenant = makeTenant(2, 4, nowMs);
   await storeTenant(stage.db, tenant);
   const many = new PlainDevices(makeDeviceRecords(seededRandom(32), tenant, 1_000_000, range), range[1]);
@@ -300,7 +301,7 @@ test('all of them are exact over a million records', { tags: ['slow'], timeout: 
   for (const one of ltvCases) await compareLtv(tenant, fromCells, one, quarterMs);
 });
 
-test('cohorts have the ten largest groups, and all others as other', async () => {
+test('cohorts have the ten largest groups, and the remaining ones as `other`', async () => {
   const { body } = await answerTo(mine, '/analytics/retention', { cohort: 'all', group_by: 'country', days: '1' });
   const within = plain.records.installs.filter(
     (one) => isInstall(one) && one.time >= Date.parse(body.start) && one.time < Date.parse(body.end),
@@ -311,7 +312,7 @@ test('cohorts have the ten largest groups, and all others as other', async () =>
 });
 
 test.each(['/analytics/retention', '/analytics/ltv', '/analytics/funnel'])(
-  '%s shows nothing of another organization',
+  '%s shows no records of another organization',
   async (path) => {
     const caller = memberOf(mine.organization_id);
     expect((await stage.get(caller, `${path}?organization_id=${foreign.organization_id}`)).status).toBe(403);
@@ -331,7 +332,7 @@ test.each([
   [`/analytics/funnel?events=${'a,'.repeat(8)}a`, 'events'],
   ['/analytics/funnel?events=a,,b', 'events'],
   ['/analytics/funnel?window_hours=0', 'window_hours'],
-])('%s is a 400 that names the parameter', async (path, field) => {
+])('%s gets 400 that names the parameter', async (path, field) => {
   const { status, body } = await stage.get(memberOf(mine.organization_id), path);
   expect([status, body.error?.details?.field]).toEqual([400, field]);
 });

@@ -1,6 +1,6 @@
 /**
- * Revenue in one currency, at rates that the operator uploaded: for each currency the newest rate on or before the end of
- * the range, at most a month older. An amount without such a rate stays in its own currency.
+ * Converts revenue into one currency, at rates that the operator uploaded: for each currency, the newest rate on or
+ * before the end of the range, at most a month old. An amount without such a rate stays in its own currency.
  */
 import { Type } from 'typebox';
 import { DECIMAL_PLACES, decimalText, quotient, scaled } from '#common/decimal.ts';
@@ -14,7 +14,7 @@ const ratePlaces = 15;
 export interface ExchangeRate {
   readonly currency: string;
   readonly day: string;
-  /** The value of one unit, in the same unit for all currencies. */
+  /** The value of one unit, in the same reference unit for all currencies. */
   readonly rate: string;
 }
 
@@ -62,7 +62,7 @@ interface UsedRate extends ExchangeRate {
   readonly scaledRate: bigint;
 }
 
-/** Converts amounts, and remembers at which rates. */
+/** Converts amounts, and records the rates that it used. */
 export class Conversion {
   readonly #target: UsedRate;
   readonly #rates: ReadonlyMap<string, UsedRate>;
@@ -124,7 +124,7 @@ export class Conversion {
 
 const byCode = (a: { currency: string }, b: { currency: string }) => (a.currency < b.currency ? -1 : 1);
 
-/** The field of an answer that says at which rates it was converted. */
+/** The field of an answer that lists the rates of its conversion. */
 export function conversionField(conversion: Conversion | undefined): object {
   return conversion === undefined ? {} : { conversion: conversion.answer };
 }

@@ -34,11 +34,11 @@ test.each<[string, unknown, string]>([
   ['a flag', true, 'true'],
   ['nothing', null, ''],
   ['empty text', '', '""'],
-])('a CSV cell of %s starts no formula and ends no cell', (_, value, cell) => {
+])('a CSV cell with %s does not start a formula or end the cell', (_, value, cell) => {
   expect(cellOf(value)).toBe(cell);
 });
 
-test('however a spreadsheet splits a text, no piece of it begins with a formula', () => {
+test('however a spreadsheet splits a text, no part of it begins with a formula', () => {
   const texts = fc.string({
     unit: fc.constantFrom('=', '+', '-', '@', '\t', '\r', '\n', ';', ',', '|', '"', "'", ' ', 'a', '1', '＝'),
     maxLength: 12,
@@ -54,7 +54,7 @@ test('however a spreadsheet splits a text, no piece of it begins with a formula'
   );
 });
 
-test('a long text of separators takes linear time to write', () => {
+test('writing a long text of separators takes linear time', () => {
   const before = process.cpuUsage();
   for (const unit of ['\t', ' ', '; ', '\t=']) cellOf(unit.repeat(100_000));
   expect(process.cpuUsage(before).user).toBeLessThan(2_000_000);

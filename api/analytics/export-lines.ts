@@ -1,4 +1,4 @@
-/** Records as lines of text, each with its cursor. */
+/** Formats records as lines of an export, each with its cursor. */
 import { type ExportKind, type ExportPosition, exportKinds } from '#clickhouse/queries/export.ts';
 
 export interface ExportRow extends Readonly<Record<string, unknown>> {
@@ -14,8 +14,8 @@ export function cursorOf(kind: ExportKind, row: ExportRow, id: string): string {
 }
 
 /**
- * Null for an invalid cursor; for a cursor of another kind of records, that kind. A forged one only moves the start
- * within what the caller may see.
+ * Null for an invalid cursor; for a cursor of another kind of records, that kind. A forged cursor only moves the
+ * starting position within the records that the caller may see.
  */
 export function readCursor(text: string, kind: ExportKind): ExportPosition | ExportKind | null {
   let position: unknown;
@@ -42,7 +42,7 @@ export function ndjsonLine(kind: ExportKind, columns: readonly string[], row: Ex
   return `${record}"cursor":"${cursorOf(kind, row, String(row[columns[0] ?? '']))}"}\n`;
 }
 
-/** The text as sent: reserialized, numbers longer than a double would change. */
+/** The text as it was sent, because reserializing it would change numbers with more digits than a double has. */
 function jsonOf(text: unknown): string {
   if (typeof text !== 'string' || text === '') return '{}';
   try {
@@ -53,16 +53,17 @@ function jsonOf(text: unknown): string {
   return text.replaceAll(/[\r\n]/g, ' ');
 }
 
-/** RFC 4180, with every text in quotes. */
+/** A CSV line (RFC 4180), with every text in quotes. */
 export function csvLine(kind: ExportKind, columns: readonly string[], row: ExportRow): string {
   const cells = columns.map((column) => csvCell(row[column]));
   return `${[...cells, csvCell(cursorOf(kind, row, String(row[columns[0] ?? ''])))].join(',')}\r\n`;
 }
 
-/** Characters with which a spreadsheet begins a formula (source: OWASP, CSV injection), full-width forms included. */
+/** Characters with which a spreadsheet formula begins (source: OWASP, CSV injection), including full-width forms. */
 const formulaStart = '=+\\-@＝＋－＠';
 /**
- * A formula at the start of the text or after what some spreadsheets take for the end of a cell; spaces may precede it.
+ * A formula at the start of the text, or after a character that some spreadsheets treat as the end of a cell; spaces
+ * may precede the formula.
  */
 const beforeFormula = new RegExp(`(^|[;,|"\\t\\r\\n])(?=[^\\S\\t\\r\\n]*[${formulaStart}])`, 'g');
 const plainNumber = /^-?\d+(\.\d+)?$/;

@@ -59,7 +59,7 @@ test.each([
   },
 );
 
-test('an export continues after any record at which it was cut', async () => {
+test('an export can be continued after any record', async () => {
   const whole = await ndjson('kind=events&interval=30d');
   for (const at of [0, 1, 777, whole.length - 2, whole.length - 1]) {
     const rest = await ndjson(`kind=events&interval=30d&cursor=${whole[at]?.cursor}`);
@@ -67,7 +67,7 @@ test('an export continues after any record at which it was cut', async () => {
   }
 });
 
-test('amounts are exact text, and bots are exported on demand', async () => {
+test('amounts are exact text, and bots are exported only on request', async () => {
   const events = await ndjson('kind=events&interval=30d');
   const sum = events.reduce((n, line) => n + Math.round(Number(line.revenue_amount ?? '0') * 1000), 0);
   expect(sum).toBe(records.reduce((n, record) => n + record.amount, 0));
@@ -75,7 +75,7 @@ test('amounts are exact text, and bots are exported on demand', async () => {
   expect(clicks.length).toBe(records.filter((record) => record.kind === 'clicks').length);
 });
 
-test('a CSV has a header, quotes every text and starts no formula', async () => {
+test('a CSV has a header, quotes every text and contains no formulas', async () => {
   await stage.clickhouse.command(
     `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time, user_agent, campaign)
      SELECT 'c1', {organization:String}, {app:String}, 'lnk_1', toDateTime64('2026-04-10 01:00:00', 3, 'UTC'), '=1+1', 'a,"b"'`,
@@ -98,7 +98,7 @@ test('a CSV has a header, quotes every text and starts no formula', async () => 
   expect(await rest.text()).not.toContain('click_id');
 });
 
-test('a cursor of one kind is refused for another', async () => {
+test('a cursor for one kind of records is rejected for another', async () => {
   const [first] = await ndjson('kind=events&interval=30d');
   const { status, body } = await stage.get(caller, `/analytics/export?kind=clicks&cursor=${first?.cursor}`);
   expect([status, body.error.details.field]).toEqual([400, 'cursor']);
@@ -116,7 +116,7 @@ test('properties are exported as they were sent, to the last digit', () => {
 });
 
 test.each(['nonsense', Buffer.from('[1,2,3,4,5,6]').toString('base64url'), ''])(
-  'an invalid cursor is a 400: %s',
+  'an invalid cursor gets 400: %s',
   async (cursor) => {
     const { status, body } = await stage.get(caller, `/analytics/export?cursor=${cursor}`);
     expect([status, body?.error?.details?.field]).toEqual([400, 'cursor']);
@@ -124,11 +124,11 @@ test.each(['nonsense', Buffer.from('[1,2,3,4,5,6]').toString('base64url'), ''])(
 );
 
 test.each(['ndjson', 'csv'])(
-  'while ClickHouse is unavailable an export as %s is a 500 with Retry-After',
+  'while ClickHouse is unavailable, an export as %s gets 500 with Retry-After',
   async (format) => {
     const nowhere = new ClickHouse({ url: 'http://127.0.0.1:1/none' });
     const ask = stage.again(nowhere);
-    // Repeatedly, to show that each frees its place in the queue.
+    // Repeated, to show that each failed export releases its slot in the queue.
     for (let round = 0; round < 6; round++) {
       const { status, body } = await ask(caller, `/analytics/export?interval=30d&format=${format}`);
       expect([status, body?.error?.code]).toEqual([500, 'INTERNAL_ERROR']);
@@ -137,7 +137,7 @@ test.each(['ndjson', 'csv'])(
   },
 );
 
-test('a table without records has its header', async () => {
+test('a CSV without records has its header', async () => {
   const reply = await stage.get(caller, '/analytics/export?interval=30d&format=csv&country=XX');
   expect((await reply.text()).split('\r\n')).toEqual([expect.stringMatching(/^click_id,.*,cursor$/), '']);
 });

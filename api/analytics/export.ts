@@ -1,3 +1,4 @@
+/** GET /analytics/export: streams raw records as NDJSON or CSV, with a cursor for each record. */
 import { Type } from 'typebox';
 import type { Place } from '#api/fair-queue.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -23,7 +24,7 @@ const formats = ['ndjson', 'csv'] as const;
 type Format = (typeof formats)[number];
 /** Columns by which matches can be filtered. */
 const matchFilters: ReadonlySet<string> = new Set(['app_id', 'link_id', 'platform', 'browser', 'match_type', 'tag']);
-/** Clients time out after a longer silence. */
+/** Maximum wait for a slot; clients time out after a longer silence. */
 const placePatienceMs = 20_000;
 const contentTypes = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
 
@@ -66,7 +67,7 @@ export const exportRecords = route({
     if (place === null) return rateLimited(10);
     const rest = lines(deps, kind, format, exportRows(kind, scope, after), after);
     try {
-      // Most failures occur here, while the status can still be set.
+      // Most failures occur here, while the response status can still be set.
       const first = await rest.next();
       return { status: 200, contentType: contentTypes[format], stream: holding(place, first, rest) };
     } catch (error) {
@@ -98,7 +99,7 @@ async function* lines(
   after: ExportPosition | null,
 ): AsyncGenerator<Uint8Array, void> {
   const columns = exportColumns[kind];
-  // A continued table already has its header.
+  // A continued CSV already has its header.
   let head = format === 'csv' && after === null ? `${columns.join(',')},cursor\r\n` : '';
   const lineOf = format === 'csv' ? csvLine : ndjsonLine;
   for await (const lot of analytics.clickhouse.stream<ExportRow>(sql, params, exportSettings)) {

@@ -1,3 +1,4 @@
+/** GET /analytics/funnel: how many clicks or installs reach the install and the given events, in order. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import { figureParts } from '#clickhouse/queries/figures.ts';
@@ -142,7 +143,7 @@ interface Plan {
   readonly observed_ms: number;
 }
 
-/** The counts of all steps by group, the largest group first; under '' without groups. */
+/** The counts of all steps by group, largest group first; the key is '' without groups. */
 async function countsOf(
   asked: AnalyticsQuestion,
   plan: Plan,
@@ -181,7 +182,7 @@ async function largest(
   return found.length > groupsMax ? found.slice(0, groupsMax).map(({ value }) => value) : undefined;
 }
 
-/** As the overview counts them. */
+/** Counts of the first step, as in the overview. */
 async function entrancesOf(
   { scope, queries }: AnalyticsQuestion,
   from: Entrance,

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('nothing older than the retention is shown, neither from rollups nor from raw rows', async () => {
+test('records older than the retention are not shown, neither from rollups nor from raw rows', async () => {
   const oldest = Math.ceil(nowMs / DAY_MS - 10) * DAY_MS;
   for (const filter of ['', '&platform=ios', '&platform=ios&country=DE', '&timezone=Asia/Kolkata']) {
     const { body } = await stage.get(caller, `/analytics/overview?interval=30d${filter}`);
@@ -41,7 +41,7 @@ test('nothing older than the retention is shown, neither from rollups nor from r
 test.each([
   ['rows', { max_rows_to_read: 100 }],
   ['memory', { max_memory_usage: 100_000 }],
-])('a query beyond the limit of %s is a 400 that says how to narrow it', async (_, limits) => {
+])('a query over the limit of %s gets 400 that says how to narrow it', async (_, limits) => {
   const small = await startStage(nowMs, 10_000, { ...limits });
   try {
     for (const tenant of [mine]) await storeTenant(small.db, tenant);
@@ -56,7 +56,7 @@ test.each([
   }
 });
 
-test('a query that runs too long is ended by the store and refused', async () => {
+test('a query that runs too long is stopped by ClickHouse and rejected', async () => {
   const reader = new ClickHouse({ url: await urlOf(), reads: { ...readLimits, executionSecondsMax: 1 } });
   const slow = 'SELECT sum(cityHash64(number, number)) FROM numbers(100000000000)';
   try {
@@ -75,7 +75,7 @@ async function urlOf(): Promise<string> {
   return inject('clickhouseUrl');
 }
 
-test('an organization with too many queries gets Retry-After, and others are answered meanwhile', async () => {
+test('an organization with too many queries gets Retry-After, and others are answered in the meantime', async () => {
   const flood = Array.from({ length: 120 }, () => stage.get(caller, '/analytics/timeseries?interval=7d'));
   const startedMs = performance.now();
   const calm = await stage.get(memberOf(other.organization_id), '/analytics/overview?interval=7d');
@@ -88,7 +88,7 @@ test('an organization with too many queries gets Retry-After, and others are ans
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(40);
 });
 
-test('an unavailable store is a 500 with Retry-After', () => {
+test('while ClickHouse is unavailable, queries get 500 with Retry-After', () => {
   const unreachable = new ClickHouse({ url: 'http://127.0.0.1:9/none' });
   return unreachable
     .query('SELECT 1')
@@ -115,7 +115,7 @@ test('as_of is that of the machine that lags most', async () => {
   await database.stop();
 });
 
-test('a range whose previous period begins before 1970 is answered', async () => {
+test('a range with a previous period that begins before 1970 is answered', async () => {
   for (const range of ['start=2000-01-01&end=2040-01-01', 'start=2026-01-01&end=2099-12-31']) {
     const { status, body } = await stage.get(caller, `/analytics/overview?${range}`);
     expect([status, body.totals.clicks, body.previous.clicks]).toEqual([200, expect.any(Number), 0]);
@@ -123,7 +123,7 @@ test('a range whose previous period begins before 1970 is answered', async () =>
   }
 });
 
-test('a start within a second counts the same everywhere', async () => {
+test('a start within a second gives the same count in every answer', async () => {
   const at = (text: string) => Date.parse(`2026-04-05T${text}Z`);
   const tenant = makeTenant(1, 1, nowMs);
   await storeTenant(stage.db, tenant);

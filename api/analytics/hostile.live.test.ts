@@ -78,7 +78,7 @@ const attacks = [
   '$(sleep 5)',
   '<script>alert(1)</script>',
 ];
-/** Texts that could only come from the store's own messages or paths. */
+/** Matches texts that can only come from ClickHouse's or Postgres's messages, or from file paths. */
 const leak =
   /DB::Exception|ClickHouse|SELECT |organization_id IN|root:x:|stack|\bat \w+.*\.ts:|clicks_by|pg_|syntax error/i;
 
@@ -98,7 +98,7 @@ test('200 hostile parameter values read no file, reach no other tenant and revea
     const text = await reply.text();
     statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1);
     expect([200, 400, 403, 404], `${hint} ${text.slice(0, 300)}`).toContain(reply.status);
-    // A refusal may name the parameter, but never repeats the store's message.
+    // A rejection may name the parameter, but never contains the database's message.
     expect(leak.test(text), `${hint} ${text.slice(0, 300)}`).toBe(false);
     for (const id of foreignIds) expect(text.includes(id), hint).toBe(false);
   }
@@ -107,7 +107,7 @@ test('200 hostile parameter values read no file, reach no other tenant and revea
   expect([...statuses.keys()].sort()).toEqual([200, 400, 403, 404]);
 });
 
-test('another organization, its apps and its links get 403, unknown ones 404', async () => {
+test('another organization, its apps and its links get 403; unknown ones get 404', async () => {
   const other = foreignApp?.links[0]?.id;
   const unknown = makeTenant(1, 1, fromMs).apps[0];
   for (const endpoint of endpoints.slice(0, -1)) {
@@ -127,7 +127,7 @@ test('another organization, its apps and its links get 403, unknown ones 404', a
   expect((await stage.get(caller, '/links/nonsense/stats')).status).toBe(404);
 });
 
-test('the state of the figures sums the audits, and has only the caller’s own refused records', async () => {
+test('GET /trust sums the audits, and counts only the caller’s own rejected records', async () => {
   const hour = (back: number) => Math.floor(nowMs / HOUR_MS - back) * HOUR_MS;
   const audited = [
     [hour(30), { lost: 0, duplicated: 0, rollup_difference: 0 }],
@@ -139,7 +139,7 @@ test('the state of the figures sums the audits, and has only the caller’s own 
     const sql = 'INSERT INTO hourly_audits (hour, owner, claimed_until, figures) VALUES ($1, $2, now(), $3)';
     await stage.db.execute(sql, [at, 'test', JSON.stringify(figures)]);
   }
-  // An hour that is being audited has no figures yet.
+  // An hour that is still being audited has no figures.
   await stage.db.execute("INSERT INTO hourly_audits (hour, owner, claimed_until) VALUES ($1, 'test', now())", [
     hour(1),
   ]);
@@ -170,12 +170,12 @@ test('the state of the figures sums the audits, and has only the caller’s own 
   expect((await stage.get(memberOf(), '/trust')).body.refused).toEqual({ records: 0, reasons: [] });
 });
 
-test('a caller without an organization sees nothing', async () => {
+test('a caller without an organization gets empty statistics', async () => {
   const { body, status } = await stage.get(memberOf(), '/analytics/overview?interval=all');
   expect([status, body.totals.clicks, body.totals.events]).toEqual([200, 0, 0]);
 });
 
-test('the top links have their addresses as links are handed out, with scheme and port', async () => {
+test('the URLs of top links have the scheme and port of created links', async () => {
   const { body } = await stage.get(caller, '/analytics/top-links?interval=all');
   const shown = body.data.filter((one: { url: string | null }) => one.url !== null);
   expect(shown.length).toBeGreaterThan(0);
@@ -215,12 +215,12 @@ test.each([
   ['group_by=ip', 'group_by'],
   ['colour=red', 'colour'],
   [`campaign=${'a,'.repeat(100)}`, 'campaign'],
-])('an invalid parameter gets 400 and is named: %s', async (query, field) => {
+])('an invalid parameter gets 400 that names it: %s', async (query, field) => {
   const { status, body } = await stage.get(caller, `/analytics/timeseries?${query}`);
   expect([status, body.error?.code, body.error?.details?.field]).toEqual([400, 'VALIDATION_ERROR', field]);
 });
 
-test('a date without a time as the end includes that day', async () => {
+test('if the end is a date without a time, it includes that day', async () => {
   const { body } = await stage.get(
     caller,
     '/analytics/overview?start=2026-04-08&end=2026-04-09&timezone=Asia/Kathmandu',

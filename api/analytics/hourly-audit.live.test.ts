@@ -31,7 +31,7 @@ async function figuresOf(metrics: Registry): Promise<Record<string, number>> {
   return Object.fromEntries(values.map((one) => [String(one.labels['what']), one.value]));
 }
 
-test('the last closed hour is audited, and its faults are metrics', async () => {
+test('the last complete hour is audited, and its faults are exposed as metrics', async () => {
   await client.command(
     "INSERT INTO clicks (click_id, organization_id, app_id, time, producer_id, frame_no) VALUES ('a', 'o', 'p', '2026-04-10 11:10:00', 'edge', 1), ('b', 'o', 'p', '2026-04-10 11:20:00', 'edge', 3), ('c', 'o', 'p', '2026-04-10 12:20:00', 'edge', 7)",
   );
@@ -43,7 +43,7 @@ test('the last closed hour is audited, and its faults are metrics', async () => 
   expect(audited?.value).toBe(Date.parse('2026-04-10T12:00:00Z') / 1000);
 });
 
-test('an audit that ClickHouse does not answer is repeated, and reports nothing meanwhile', async () => {
+test('an audit that ClickHouse does not answer is retried, and reports nothing until then', async () => {
   const metrics = new Registry();
   const unreachable = {
     query: () => Promise.reject(new ClickHouseFailure('unavailable', 0, 'unreachable', undefined)),
@@ -59,7 +59,7 @@ test('an audit that ClickHouse does not answer is repeated, and reports nothing 
   expect(await figuresOf(metrics)).toEqual({});
 });
 
-test('of several API processes one audits an hour, and all of them show its result', async () => {
+test('of several API processes, one audits an hour, and all of them expose its result', async () => {
   let audits = 0;
   let wait: Promise<unknown> = Promise.resolve();
   const counted: Pick<ClickHouse, 'query'> = {

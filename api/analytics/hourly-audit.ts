@@ -1,6 +1,6 @@
 /**
- * Audits the last closed hour, once per hour and installation, and exposes metrics for alerts in every API process. An
- * hour is audited some minutes after its end, when its records are stored; while ingest is behind, only stored records
+ * Audits the last complete hour, once per hour and installation, and exposes metrics for alerts in every API process.
+ * An hour is audited some minutes after its end, when its records are stored. If ingest lags, only the stored records
  * are audited.
  */
 import { Gauge, type Registry } from 'prom-client';
@@ -13,11 +13,11 @@ import type { Log } from '#common/process/telemetry.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { AuditTurns } from './audit-turns.ts';
 
-/** After the end of an hour. */
+/** Delay after the end of an hour. */
 const settlingMs = 10 * 60_000;
-/** While another process audits the hour. */
+/** Pause while another process audits the hour. */
 const othersMs = 30_000;
-/** After ClickHouse or Postgres could not be queried. */
+/** Pause after ClickHouse or Postgres was unavailable. */
 const retryMs = 5 * 60_000;
 
 export interface HourlyAuditParts {

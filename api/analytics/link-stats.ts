@@ -1,3 +1,4 @@
+/** GET /links/{id}/stats: the totals, time series and breakdowns of one link. */
 import { type TSchema, Type } from 'typebox';
 import { tenantOf } from '#api/access.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -18,7 +19,7 @@ import { bucketsOf, seriesOf } from './timeseries.ts';
 import { VisibleLinks } from './visible.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
-/** Values of a breakdown; all others are combined as `other`. */
+/** Maximum values of a breakdown; all others are combined as `other`. */
 const valuesMax = 10;
 const recentDays = 45;
 
@@ -133,10 +134,10 @@ export const linkStats = route({
 
 interface LinkFigures {
   readonly totals: Totals;
-  /** Over the buckets. */
+  /** The figures by bucket. */
   readonly rows: readonly FigureRow[];
   readonly values: readonly BreakdownRow[];
-  /** 0 without any click. */
+  /** 0 if there is no click. */
   readonly lastMs: number;
   readonly asOfMs: number;
 }
@@ -148,7 +149,8 @@ async function figuresOfLink(
 ): Promise<LinkFigures | Rejection> {
   const nowMs = deps.clock();
   const asOfMs = await queries.asOf();
-  // Visitors are counted per UTC day: buckets that split no day add up; otherwise the total is queried.
+  // Visitors are counted per UTC day. If no bucket boundary splits a day, buckets add up; otherwise the total is
+  // queried.
   const addUp = [scope.start_ms, ...startsMs.slice(1), scope.end_ms].every((ms) => ms % DAY_MS === 0);
   // A range that reaches the present contains the last click, if there is any.
   const reachesNow = scope.end_ms > nowMs && !scope.include_bots;
@@ -173,8 +175,8 @@ async function figuresOfLink(
 }
 
 /**
- * 0 without any. Most requested links were clicked recently, and searching a few months is faster than searching
- * everything.
+ * 0 if there is no click. Most requested links were clicked recently, so the last months are searched first, which is
+ * faster.
  */
 async function lastClickMs(queries: QueryRunner, scope: Scope, deps: AnalyticsDeps): Promise<number | Rejection> {
   const oldestMs = oldestShownMs(deps);

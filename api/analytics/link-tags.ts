@@ -1,12 +1,12 @@
-/** Tags are a property of links as they are now, so they are read from Postgres: records have only the link. */
+/** Resolves tags to links. Records contain only the link; the current tags of links are in Postgres. */
 import type { Filter, LinkTags, Scope } from '#clickhouse/queries/scope.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 import type { VisibleLinks } from './visible.ts';
 
-/** Links whose ids a query can name: about 400 kB. */
+/** Maximum links whose ids a query can contain: about 400 kB. */
 const taggedLinksMax = 10_000;
 
-/** The filter on tags as one on the links that have them. */
+/** Converts a filter by tags into a filter by the links that have them. */
 export async function linksOfTags(visible: VisibleLinks, { values, isExclusion }: Filter): Promise<Filter | Rejection> {
   const wantsUntagged = values.includes('');
   if (wantsUntagged && values.length > 1) return invalid('tag', 'cannot combine tags with the empty value');
@@ -25,7 +25,7 @@ export async function withTags<Q extends { readonly scope: Scope; readonly visib
 }
 
 function setsOf(links: readonly { readonly link_id: string; readonly tags: readonly string[] }[]): LinkTags {
-  // A list that begins with no link, because ClickHouse rejects an empty one.
+  // The lists begin with an entry for no link, because ClickHouse rejects empty ones.
   const [link_ids, set_nos]: [string[], number[]] = [[''], [1]];
   const sets: (readonly string[])[] = [['']];
   const known = new Map<string, number>();

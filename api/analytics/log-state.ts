@@ -1,6 +1,6 @@
 /**
- * How full the log is and how many copies of it are up to date, as NATS reports it. Asked only while someone wants to
- * know it: a connection for each answer, and one answer for everyone within `keptMs`.
+ * The size of the log and the state of its replicas, as reported by NATS. It is queried only on demand, with a
+ * connection per query; answers are shared for `keptMs`.
  */
 import { isObject, objectIn } from '#common/json-object.ts';
 import { Nats } from '#common/stores/nats.ts';
@@ -16,13 +16,13 @@ export interface LogState {
 }
 
 export interface LogReaderOptions {
-  /** Empty: the log cannot be read. */
+  /** If empty, the state of the log is unknown. */
   readonly natsUrl: string;
   readonly installation: string;
   readonly log: { warn(fields: object, message: string): void };
 }
 
-/** Null if it is not known: NATS is unavailable, or this process may not ask it. Never rejects. */
+/** Null if unknown: NATS is unavailable, or this process lacks the permission. Never rejects. */
 export function logStateFrom(options: LogReaderOptions): () => Promise<LogState | null> {
   let kept: { readonly untilMs: number; readonly state: Promise<LogState | null> } | null = null;
   let hasWarned = false;
@@ -38,7 +38,7 @@ export function logStateFrom(options: LogReaderOptions): () => Promise<LogState 
   };
 }
 
-/** What arrives after the time limit is discarded; the connection is closed in any case. */
+/** An answer after the time limit is discarded; the connection is closed in any case. */
 async function read(options: LogReaderOptions, onRefusal: (line: string) => void): Promise<LogState | null> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<null>((resolve) => {
@@ -62,7 +62,7 @@ async function ask(
   }
 }
 
-/** A server outside of a cluster reports no replicas: there is one copy. */
+/** A server outside a cluster reports no replicas: there is one copy. */
 function stateIn({ config, state, cluster }: Record<string, unknown>): LogState | null {
   if (!isObject(config) || !isObject(state)) return null;
   const replicas = isObject(cluster) && Array.isArray(cluster['replicas']) ? cluster['replicas'].filter(isObject) : [];

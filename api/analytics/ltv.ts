@@ -1,3 +1,4 @@
+/** GET /analytics/ltv: the revenue of installs by their age, with costs and return on ad spend. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import type { RevenueRow, SizeRow } from '#clickhouse/queries/cohorts.ts';

@@ -1,4 +1,4 @@
-/** A stored match as it is shown: in words, and in figures that a program can use. */
+/** The API representation of a stored match: explanations in words, and figures that a program can use. */
 import { Type } from 'typebox';
 import type { StoredMatch } from '#clickhouse/queries/matches.ts';
 import { isoTime } from '#common/clock.ts';
@@ -119,7 +119,7 @@ export const explainedFields = {
 
 const text = (value: string) => (value === '' ? null : value);
 
-/** An entry of a list. */
+/** An entry of a list of matches. */
 export function matchInBrief(match: StoredMatch): object {
   return briefOf(match, explainedOf(match, detailOf(match)));
 }
@@ -209,7 +209,7 @@ function signalsShown(signals: KeptSignals): object {
   };
 }
 
-/** Written by our own edge; empty for a match whose person was erased. */
+/** Parses the detail, which our own edge wrote; empty for a match of an erased person. */
 export function detailOf({ detail }: Pick<StoredMatch, 'detail'>): MatchDetail {
   return { ...emptyDetail, ...(detail === '' ? {} : (JSON.parse(detail) as MatchDetail)) };
 }

@@ -25,7 +25,7 @@ const galaxy: DeviceFields = { platform: 'android', os_version: '14', device_mod
 
 interface Case {
   readonly device?: DeviceFields;
-  /** Each on its own link. */
+  /** Each click is on its own link. */
   readonly clicks?: readonly (Partial<ClickFields> & { readonly ageMs?: number; readonly claimed_by?: string })[];
   readonly named?: { readonly type: EvidenceType; readonly ageMs?: number; readonly claimed_by?: string };
   readonly isLinkUnusable?: boolean;
@@ -41,7 +41,7 @@ const settingsOf = (more: Partial<AppSettings> = {}): AppSettings => ({
   ...more,
 });
 
-/** The sentences of a case: decided by the rules, recorded by the edge, read and explained as the API does. */
+/** The sentences of a case: decided by the rules, recorded by the edge, read and explained by the API. */
 async function explained({
   device = iphone,
   clicks = [],
@@ -121,7 +121,7 @@ async function explained({
   return [explainMatch(match), ...match.detail.candidates.map((one) => explainCandidate(one, match))];
 }
 
-/** Typical refusals; docs/matching.md shows the same. */
+/** Typical refusals, which docs/matching.md shows too. */
 const refusals: readonly (readonly [what: string, given: Case])[] = [
   ['No click came from that address', {}],
   ['The click is too old', { clicks: [{ ageMs: 7 * hour }] }],
@@ -136,7 +136,7 @@ const refusals: readonly (readonly [what: string, given: Case])[] = [
   ['Matching without evidence is off', { settings: { probabilistic_window_hours: 0 } }],
 ];
 
-test('docs/matching.md shows the typical refusals as the API words them', async () => {
+test('docs/matching.md shows the typical refusals in the wording of the API', async () => {
   const docs = readFileSync(`${packageRoot()}/docs/matching.md`, 'utf8');
   const rows: string[] = [];
   for (const [what, given] of refusals) rows.push(`| ${what} | ${(await explained(given))[0]} |`);

@@ -1,12 +1,12 @@
 /**
- * Explains a decision in words: a sentence for the outcome of the request, and one for each click that it was compared
- * with.
+ * Explains a match decision in words: one sentence for the outcome of the request, and one for each click that was
+ * compared.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import type { KeptSignals, MatchCandidate, MatchDetail } from '#common/log/match-record.ts';
 import { AMBIGUITY_MARGIN, type Factor, type Gate } from '#common/match/rules.ts';
 
-/** The parts of a match from which the sentences are made. */
+/** The parts of a match from which the sentences are built. */
 export interface ExplainedMatch {
   readonly outcome: string;
   readonly match_type: string;
@@ -35,12 +35,12 @@ const evidenceNames: Readonly<Record<string, string>> = {
 
 const familyNames: Readonly<Record<string, string>> = { ios: 'iOS', android: 'Android', web: 'the web' };
 
-/** The outcome and its reason. */
+/** Describes the outcome and its reason. */
 export function explainMatch(match: ExplainedMatch): string {
   return match.outcome === 'matched' ? explainGiven(match) : `Refused: ${refusalOf(match)}.`;
 }
 
-/** The outcome as it would have been without evidence. */
+/** Describes the outcome that there would have been without evidence. */
 export function explainShadow(match: ExplainedMatch, isSameLink: boolean): string {
   if (match.outcome !== 'matched') return `Without evidence, the match would have been refused: ${refusalOf(match)}.`;
   const which = isSameLink ? 'the same link' : 'another (wrong) link';
@@ -128,7 +128,7 @@ const gatesInShort: Readonly<Record<Gate, string>> = {
   little_in_common: 'with too little in common',
 };
 
-/** What was decided about one candidate. */
+/** Describes the decision about one candidate. */
 export function explainCandidate(candidate: MatchCandidate, { detail, platform }: ExplainedMatch): string {
   return sentenceOf(candidate, detail, platform);
 }
@@ -182,7 +182,7 @@ function namesOf({ factors }: MatchCandidate, isWanted: (agreement: number) => b
   );
 }
 
-/** The best click of each link, in order. */
+/** The best click of each link, highest confidence first. */
 export function bestOfLinks(candidates: readonly MatchCandidate[]): MatchCandidate[] {
   const best = new Map<string, MatchCandidate>();
   for (const one of candidates) {
@@ -215,7 +215,7 @@ function hours(value: number): string {
   return value >= 48 && value % 24 === 0 ? `${value / 24} d` : `${value} h`;
 }
 
-/** With one decimal place if that is more precise. */
+/** With one decimal place for hours and days, unless it is 0. */
 function age(ms: number): string {
   if (ms < MINUTE_MS) return `${Math.max(0, Math.floor(ms / 1000))} s`;
   if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`;
@@ -240,7 +240,7 @@ function lowerFirst(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
-/** How many links scored too close to each other. */
+/** How many links had scores too close to each other. */
 export function competitorsOf({ candidates }: MatchDetail): number {
   const [first, ...others] = bestOfLinks(candidates);
   if (!first) return 0;

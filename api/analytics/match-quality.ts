@@ -1,4 +1,7 @@
-/** Precision and recall of matching by score, from the app's own installs whose click is known with certainty. */
+/**
+ * GET /analytics/match-quality: precision and recall of matching by score, measured with the app's own installs that
+ * have a certain click.
+ */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import { knownTruths, matchQuality, type QualityRow, type TruthRow } from '#clickhouse/queries/match-quality.ts';
@@ -16,9 +19,9 @@ import { commonQuery, querySchema } from './parameters.ts';
 import { readQuestion } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
-/** With fewer a ratio is meaningless. */
+/** With fewer matches, a ratio is meaningless. */
 const ratioCountMin = 20;
-/** A what-if parses each record, a few kilobytes. */
+/** Maximum decisions to recompute; each parses a record of a few kilobytes. */
 const decidedAgainMax = 5_000;
 const decidedAtOnce = 250;
 const whatIfDays = 30;
@@ -127,7 +130,7 @@ async function whatIf(queries: QueryRunner, scope: Scope, other: OtherSettings):
   const sum = { right: 0, wrong: 0, missed: 0 };
   let unknown = 0;
   for (const [at, row] of rows.slice(0, decidedAgainMax).entries()) {
-    // Yields, so that other requests are answered in between.
+    // Yields to the event loop, so that other requests are answered in between.
     if (at % decidedAtOnce === 0) await new Promise((done) => setImmediate(done));
     const decision = decideAgain(detailOf(row), other);
     if (decision.state === 'unknown') unknown++;

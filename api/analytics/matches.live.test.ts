@@ -8,7 +8,7 @@ import { newId } from '#common/ids.ts';
 import type { MatchCandidate, MatchRecord } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
 
-/** Recent: ClickHouse drops what is too old by its own clock. */
+/** Recent, because ClickHouse drops old records by its own clock. */
 const nowMs = Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2;
 const mine = makeTenant(2, 2, nowMs);
 const other = makeTenant(1, 1, nowMs);
@@ -58,7 +58,7 @@ function candidate(more: Partial<MatchCandidate> = {}): MatchCandidate {
   };
 }
 
-test('a match is explained: the decision, each click, the settings, and what the device reported', async () => {
+test('a match is explained: the decision, each click, the settings, and the data that the device reported', async () => {
   const candidates = [
     candidate({ confidence: 0.81 }),
     candidate({ confidence: 0.78, link_id: rival?.id ?? '' }),
@@ -116,7 +116,7 @@ test('a match of another organization is visible neither by its id nor in a list
   }
 });
 
-test('a list has the newest first, page by page, filtered by outcome, type, device and install', async () => {
+test('a list shows the newest matches first, in pages, filtered by outcome, type, device and install', async () => {
   const app = mine.apps[1]?.id ?? '';
   const of = { organization_id: mine.organization_id, app_id: app };
   const at = (n: number) => ({ time: nowMs - HOUR_MS - n * 1_000 });
@@ -158,7 +158,7 @@ test('matches older than ninety days are not shown', async () => {
   expect(body.data.map((one: { match_id: string }) => one.match_id)).not.toContain(old.match_id);
 });
 
-test('matches are exported with all of their fields, and the export continues after a cursor', async () => {
+test('matches are exported with all of their fields, and an export continues after a cursor', async () => {
   const text = await (await stage.get(viewer, `/analytics/export?kind=matches&app_id=${app_id}`)).text();
   const lines = text.trim().split('\n');
   const [first, second] = lines.map((line) => JSON.parse(line));
@@ -170,7 +170,7 @@ test('matches are exported with all of their fields, and the export continues af
   expect([narrowed.status, narrowed.body.error.details.field]).toEqual([400, 'country']);
 });
 
-test('precision and recall come from matches whose click was named, without a ratio for too few, also under other settings', async () => {
+test('precision and recall are computed from matches with a named click, without a ratio if there are too few, also with other settings', async () => {
   const tenant = makeTenant(1, 2, nowMs);
   await storeTenant(stage.db, tenant);
   const of = { organization_id: tenant.organization_id, app_id: tenant.apps[0]?.id ?? '' };

@@ -1,4 +1,4 @@
-/** The decisions of matching and their reasons: for example, why an install was organic. */
+/** GET /matches and /matches/{match_id}: match decisions and their reasons, for example why an install was organic. */
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -166,7 +166,7 @@ export const readMatch = route({
   },
 });
 
-/** Nothing older is shown, even if it has not been dropped yet. */
+/** Start of the oldest day to show; older matches may not have been dropped yet. */
 export function oldestMatchMs({ clock, analytics }: AnalyticsDeps): number {
   const days = Math.min(analytics.retentionDays, matchRetentionDaysMax);
   return Math.max(0, Math.ceil(clock() / DAY_MS - days) * DAY_MS);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { FigureRow } from '#clickhouse/queries/series.ts';
 import { totalsOf } from './metrics.ts';
 
-test('there are never more unique clicks than clicks, although the former are an estimate', () => {
+test('there are never more unique clicks than clicks, although unique clicks are an estimate', () => {
   const row = (figures: Partial<FigureRow>): FigureRow => ({ slot: 0, grp: '', ...figures });
   expect(totalsOf([row({ f_clicks: 4_020 }), row({ f_unique_clicks: 4_039 })])).toMatchObject({
     clicks: 4_020,

@@ -30,7 +30,7 @@ export interface Metrics {
 
 export interface Totals extends Metrics {
   bot_clicks: number;
-  /** Those of the installs that have no link. */
+  /** Installs without a link. */
   organic_installs: number;
 }
 
@@ -92,7 +92,7 @@ function rate(part: number, clicks: number): number {
   return clicks === 0 ? 0 : part / clicks;
 }
 
-/** How amounts are shown, given those of each currency. */
+/** Converts amounts of several currencies to the amounts to show. */
 export type ShowAmounts = (amounts: readonly Amount[]) => readonly Amount[];
 const asStored: ShowAmounts = (amounts) => amounts;
 
@@ -138,7 +138,9 @@ export function totalsOf(rows: readonly FigureRow[], show: ShowAmounts = asStore
   return totals;
 }
 
-/** An estimate may exceed what it is a part of. Rows that were not asked for clicks have none. */
+/**
+ * Limits the estimate to the number of clicks. Rows that were queried without clicks have none, and are not limited.
+ */
 function atMost(clicks: number, uniqueClicks: number): number {
   return clicks === 0 ? uniqueClicks : Math.min(clicks, uniqueClicks);
 }
@@ -171,7 +173,7 @@ type Change = Record<Exclude<keyof Totals, 'revenue'>, number | null> & {
   revenue: { currency: string; ratio: number | null }[];
 };
 
-/** The change as a ratio of the previous value (0.5 is half as much again); null if that was 0. */
+/** The change relative to the previous value (0.5 means 50 % more); null if that was 0. */
 export function changeOf(now: Totals, before: Totals): Change {
   const ratio = (a: number, b: number) => (b === 0 ? null : (a - b) / b);
   const amountIn = (totals: Totals, currency: string) =>
@@ -198,7 +200,7 @@ export function changeOf(now: Totals, before: Totals): Change {
   };
 }
 
-/** One amount as a share of another one that is not 0, rounded to six places. */
+/** One amount as a share of another that is not 0, rounded to six places. */
 export function decimalShare(part: string, whole: string): number {
   return Number(quotient(scaled(part) * ratioScale, scaled(whole))) / Number(ratioScale);
 }
@@ -206,8 +208,8 @@ export function decimalShare(part: string, whole: string): number {
 const ratioScale = 1_000_000n;
 
 /**
- * The change from one amount to another relative to the earlier one, rounded to six places. An increase is positive
- * even if refunds had made the earlier amount negative.
+ * The change from one amount to another, relative to the earlier one, rounded to six places. An increase is positive
+ * even if refunds made the earlier amount negative.
  */
 export function decimalRatio(now: string, before: string): number | null {
   const [a, b] = [scaled(now), scaled(before)];

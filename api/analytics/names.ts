@@ -1,4 +1,4 @@
-/** A list of names in a query string. */
+/** Parses a list of names in a query string. */
 import { readFilter } from '#api/value-filter.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 

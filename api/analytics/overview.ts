@@ -1,3 +1,4 @@
+/** GET /analytics/overview: totals of a period, and their change from the previous period. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import { type FigureRow, series, slotOf } from '#clickhouse/queries/series.ts';
@@ -37,14 +38,14 @@ export const exampleComparison = {
   },
 };
 
-/** Totals of the period and of the one before, and the change. */
+/** Totals of the period and of the previous one, and the change. */
 export async function comparison(
   { period, scope, queries, conversion }: AnalyticsQuestion,
   deps: AnalyticsDeps,
 ): Promise<{ totals: Totals; previous: object; change: object } | Rejection> {
   const before = previousOf(period, deps.clock());
   const both = scopeWithin(scope, { ...period, start_ms: before.start_ms }, deps);
-  // The slot between the two periods is not used.
+  // The slot between the two periods is ignored.
   const slots = [...new Set([before.start_ms, before.end_ms, period.start_ms])];
   const rows = await queries.together<FigureRow>(series(both, slots, { withBots: true }));
   if (rows instanceof Rejection) return rows;

@@ -1,4 +1,4 @@
-/** Everything that one page of figures shows, in one request. */
+/** GET /analytics/page: all figures of one dashboard page in one request. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import type { RankedBy } from '#clickhouse/queries/ranking.ts';
@@ -20,7 +20,7 @@ import { bucketsOf, plain } from './timeseries.ts';
 const route = routesOf<AnalyticsDeps, UserCaller>();
 const breakdownsMax = 10;
 const rowsOfBreakdown = 10;
-/** Breakdowns that are queried side by side, so that one page does not take all places of its organization. */
+/** Concurrent breakdown queries; few, so that one page does not take all slots of its organization. */
 const breakdownsAtOnce = 2;
 const breakdownsDefault = 'link_id,campaign,platform,country';
 

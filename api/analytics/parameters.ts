@@ -1,4 +1,4 @@
-/** The query parameters of the analytics endpoints, as schemas and as values. */
+/** The query parameters of the analytics endpoints: their schemas, and the filters parsed from them. */
 import { type Static, type TSchema, Type } from 'typebox';
 import { readFilter } from '#api/value-filter.ts';
 import { type Filter, type FilterColumn, type Filters, filterColumns } from '#clickhouse/queries/scope.ts';
@@ -13,7 +13,7 @@ export function oneOf<const T extends readonly string[]>(values: T, description:
 export const absentText =
   'some fields exist only for some kinds of records (only clicks have referrer and browser; clicks and installs os and language; installs match_type and match_certainty; events event_name).';
 
-/** When records have a region and a city. */
+/** Explains when records have a region and a city. */
 const placesText = 'Empty unless GEOIP_DB is a database with cities';
 
 const filterCharsMax = 4_000;
@@ -100,7 +100,7 @@ export function querySchema<P extends Record<string, TSchema>>(properties: P) {
 const common = querySchema(commonQuery);
 export type CommonQuery = Static<typeof common>;
 
-/** The parsed filters, or the fault of one. The values of `tag` are still tags. */
+/** The parsed filters, or the error in one of them. The values of `tag` are still tags. */
 export function readFilters(query: Partial<Record<FilterColumn, string>>): Filters | Rejection {
   const filters: Partial<Record<FilterColumn, Filter>> = {};
   for (const column of filterColumns) {

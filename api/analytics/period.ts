@@ -1,4 +1,4 @@
-/** The period of a query as instants, from the caller's parameters. */
+/** Determines the period of a query, as instants, from the caller's parameters. */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type Zone, zoneNamed } from './zone.ts';
@@ -26,7 +26,7 @@ const daysDefault = 30;
 const earliestMs = Date.UTC(2000, 0, 1);
 const latestMs = Date.UTC(2100, 0, 1);
 
-/** @param firstMs the beginning of `interval=all`; called only for that interval. */
+/** @param firstMs returns the start of `interval=all`; called only for that interval. */
 export async function periodOf(
   query: PeriodQuery,
   nowMs: number,
@@ -54,19 +54,19 @@ export async function periodOf(
   return { start_ms: start, end_ms: end, zone };
 }
 
-/** The beginning of a range that only has an end. */
+/** The start of a range that has only an end. */
 function daysBefore(endMs: number, zone: Zone): number {
   return zone.isStartOfDay(endMs) ? zone.addDays(endMs, -daysDefault) : endMs - daysDefault * DAY_MS;
 }
 
-/** Whole hours or days up to and including the present one. */
+/** Whole hours or days, up to and including the current one. */
 function intervalOf(interval: Exclude<Interval, 'all'>, nowMs: number, zone: Zone): Period {
   const tomorrow = zone.addDays(nowMs, 1);
   switch (interval) {
     case '24h': {
-      // Every hour that the last 24 hours overlap: usually 25, so that no minute of them is missing.
+      // Every hour that overlaps the last 24 hours, usually 25, so that every minute of them is included.
       let end_ms = zone.startOfHour(nowMs) + HOUR_MS;
-      // An hour in which the clock was put back by half an hour is longer.
+      // An hour in which the clock was set back by half an hour is longer.
       while (end_ms <= nowMs) end_ms += HOUR_MS / 2;
       return { start_ms: zone.startOfHour(nowMs - DAY_MS), end_ms, zone };
     }
@@ -85,13 +85,13 @@ function intervalOf(interval: Exclude<Interval, 'all'>, nowMs: number, zone: Zon
 
 const shape = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)(Z|[+-]\d{2}:?\d{2})?)?$/i;
 
-/** A date without a time is the start of that local day, or of the `days`th day after it. Null for an invalid time. */
+/** A date without a time is the start of that local day, or of the day `days` later. Null for an invalid time. */
 function readInstant(text: string, zone: Zone, days: number): number | null {
   const match = shape.exec(text);
   if (!match) return null;
   const [, date = '', clock, offset] = match;
   const midnight = Date.parse(`${date}T00:00:00Z`);
-  // Date.parse takes 31 February for 3 March.
+  // Date.parse interprets 31 February as 3 March.
   if (Number.isNaN(midnight) || new Date(midnight).toISOString().slice(0, 10) !== date) return null;
   if (clock === undefined) return zone.instantOf(midnight + days * DAY_MS);
   const local = Date.parse(`${date}T${clock}${(offset ?? 'Z').toUpperCase()}`);
@@ -100,8 +100,8 @@ function readInstant(text: string, zone: Zone, days: number): number | null {
 }
 
 /**
- * The previous period: as many local days if the period consists of whole days, else the same duration. A running
- * period is compared with the previous period to date, to the quarter of an hour.
+ * The previous period: the same number of local days if the period consists of whole days, otherwise the same duration.
+ * A running period is compared with the previous period to date, rounded to 15 minutes.
  */
 export function previousOf(period: Period, nowMs: number): Period {
   const { start_ms, end_ms, zone } = period;

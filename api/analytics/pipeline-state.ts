@@ -1,20 +1,20 @@
 /**
- * What the API knows of the way from a visit to a figure. What only the machines that record know, such as the size of
- * their journals, is in their metrics.
+ * The state of the pipeline from a visit to the statistics, as far as the API knows it. State that only the recording
+ * machines know, such as the size of their journals, is in their metrics.
  */
 import { Type } from 'typebox';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { LogState } from './log-state.ts';
 
-/** Ingest notes the progress of a machine several times a second. */
+/** After this time without a report, a machine counts as silent; ingest records progress several times a second. */
 const silentSeconds = 60;
 
 export interface PipelineState {
   /** Machines that record clicks and events. */
   readonly machines: { readonly count: number; readonly silent: number };
-  /** Parts of the log, and how many of them a process stores now. */
+  /** Log partitions, how many of them have an owner, and the number of owners. */
   readonly storing: { readonly parts: number; readonly owned: number; readonly processes: number };
-  /** Null: not known here. */
+  /** Null if unknown. */
   readonly log: LogState | null;
 }
 

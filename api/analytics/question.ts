@@ -1,4 +1,4 @@
-/** Turns a request into a scope: organizations, period and filters. */
+/** Turns a request into a question for ClickHouse: organizations, period and filters. */
 import { tenantOf } from '#api/access.ts';
 import type { UserCaller } from '#api/route.ts';
 import { firstDay } from '#clickhouse/queries/link.ts';
@@ -19,19 +19,19 @@ export interface AnalyticsQuestion {
   readonly queries: QueryRunner;
   readonly visible: VisibleLinks;
   readonly kept: FigureCaches;
-  /** Only if amounts are asked for in one currency. */
+  /** Present only if the caller wants amounts in one currency. */
   readonly conversion?: Conversion;
 }
 
-/** The scope of another period than the requested one. Nothing beyond the retention is shown. */
+/** The scope for another period than the requested one, limited to the retention. */
 export function scopeWithin(scope: Scope, period: Period, deps: AnalyticsDeps): Scope {
   const start_ms = Math.max(period.start_ms, oldestShownMs(deps));
   return { ...scope, start_ms, end_ms: Math.max(period.end_ms, start_ms) };
 }
 
 /**
- * To the day, so that no cell has to be cut; and to a day that no table has begun to drop: a day's rollup rows are
- * dropped when the beginning of the day is too old, its raw rows later.
+ * Rounded to whole days, so that no rollup cell is split, and to days that no table has begun to drop: rollup rows of a
+ * day are dropped once its start is too old, raw rows later.
  */
 export function oldestShownMs({ clock, analytics }: AnalyticsDeps): number {
   return Math.max(0, Math.ceil(clock() / DAY_MS - analytics.retentionDays) * DAY_MS);
@@ -60,7 +60,9 @@ export async function readQuestion(
   return finishQuestion(deps, { caller, query, filters, organization_ids, visible });
 }
 
-/** The filters of a caller that is restricted to some apps: whatever they ask, only records of these apps are read. */
+/**
+ * The filters of a caller that is restricted to some apps: whatever they request, only records of these apps are read.
+ */
 export function filtersWithin(caller: UserCaller, filters: Filters): Filters {
   const allowed = caller.key?.app_ids;
   if (!allowed) return filters;
@@ -77,7 +79,7 @@ export async function finishQuestion(
     readonly filters: Filters;
     readonly organization_ids: readonly string[];
     readonly visible: VisibleLinks;
-    /** Whose place in the queue is used; default: the first organization's. */
+    /** The queue key; default: the first organization. */
     readonly queueKey?: string;
   },
 ): Promise<AnalyticsQuestion | Rejection> {
@@ -87,7 +89,7 @@ export async function finishQuestion(
   if (tagged instanceof Rejection) return tagged;
   const filters = filtersWithin(caller, { ...known.filters, ...(tagged ? { tag: tagged } : {}) });
   const include_bots = query.include_bots === true;
-  // A caller without an organization has a queue of their own.
+  // Callers without an organization have their own queue key.
   const queries = new QueryRunner(deps.analytics, known.queueKey ?? organization_ids[0] ?? caller.user_id);
   const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
   const period = await periodOf(query, deps.clock(), async () => {

@@ -1,4 +1,7 @@
-/** A page of links or campaigns: first the order, then the remaining figures, for the rows of the page only. */
+/**
+ * A page of ranked rows, such as links or campaigns: first queries the order, then the remaining figures of the page's
+ * rows only.
+ */
 import type { Page } from '#api/listing.ts';
 import {
   mainCurrency,
@@ -31,7 +34,7 @@ interface Order {
   readonly total: number;
 }
 
-/** @param beside further queries about the rows of the page, run next to those for their unique clicks. */
+/** @param beside additional queries about the rows of the page, run concurrently with those for the page's figures. */
 export async function rankedPage<Beside>(
   asked: AnalyticsQuestion,
   column: RankedColumn,
@@ -58,10 +61,11 @@ export async function rankedPage<Beside>(
 }
 
 /**
- * A figure of each row of a page: from the cache if the row has as many records as when it was found, else queried.
- * @param countOf the number of the row's records that determines it. @param ask queries it for some ids, and among how
- * many records it was found: another table may have had more or fewer of them than the one that gave the order. Ids
- * without a result get `none`.
+ * A figure of each row of a page: from the cache if the row has the same number of records as when it was cached,
+ * otherwise queried. Ids without a result get `none`.
+ * @param countOf the number of the row's records from which the figure is computed.
+ * @param ask queries the figure for some ids, with the number of records counted by that query: that table may have had
+ * more or fewer records than the one that gave the order.
  */
 export async function figuresOfPage<Figure>(
   { scope }: AnalyticsQuestion,
@@ -72,8 +76,8 @@ export async function figuresOfPage<Figure>(
     readonly none: Figure;
     readonly countOf: (row: RankedRow) => number;
     /**
-     * The cache key of a row's figure; null if it can't be cached. It is the row's id, unless records can move to
-     * another row.
+     * The cache key of a row's figure; null if it can't be cached. Defaults to the row's id, which is wrong if records
+     * can move to another row.
      */
     readonly nameOf?: (row: RankedRow) => string | null;
     readonly ask: (ids: readonly string[]) => Promise<Map<string, Found<Figure>> | Rejection>;
@@ -141,8 +145,8 @@ async function uniquesOfPage(
 }
 
 /**
- * An event that gets its link later may also change its country or any other field: only a link and a campaign never lose
- * one.
+ * An event that gets its link later may also change its country or another field, so rows of other columns can lose
+ * events. Only rows of a link or campaign never lose one.
  */
 function nameOfAmounts(scope: Scope, column: RankedColumn, row: RankedRow): string | null {
   if (column !== 'link_id' && column !== 'campaign' && column !== 'named_campaign') return null;
@@ -150,9 +154,9 @@ function nameOfAmounts(scope: Scope, column: RankedColumn, row: RankedRow): stri
 }
 
 /**
- * An event without a link gets one if its install arrives after it: the row then loses one, but all rows together lose
- * none. So both numbers are only the same while the row has the same events, unless such an event can leave the scope
- * as well.
+ * An event without a link gets one if its install arrives later: the row then loses an event, but all rows together do
+ * not. So the total of events is part of the key: together with the row's own count, it is unchanged only while the row
+ * has the same events, unless such an event can also leave the scope.
  */
 function nameWithoutLink({ filters }: Scope, { all_events }: RankedRow): string | null {
   const isClosed = Object.keys(filters).every((column) => column === 'app_id');

@@ -1,3 +1,4 @@
+/** GET /analytics/retention: how many installs of each cohort came back at each age. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import type { RetainedRow, SizeRow } from '#clickhouse/queries/cohorts.ts';

@@ -40,7 +40,8 @@ beforeAll(async () => {
   });
   const ruled = ids.flatMap((id, at) => Array.from({ length: counts[at] ?? 0 }, () => id));
   const clicks = [...ruled, '', ''].map((rule, idx) => click(idx, link, rule));
-  // The first click of each rule and one without a rule led to an install, and each install to two events, one of them learned later.
+  // The first click of each rule and one without a rule led to an install, and each install to two events, one of which
+  // was attributed later.
   const followers = [0, 5, 9, 12].flatMap((led_by, at) => {
     const led = { ...click(0, link, ''), led_by, time: nowMs - 3_600_000 };
     const paid = { is_conversion: true, currency: 'EUR', amount: 1_000 * (at + 1) };
@@ -51,7 +52,7 @@ beforeAll(async () => {
     ];
   });
   await storeRecords(stage.clickhouse, [...clicks, ...followers, click(90, other, '')], 'mine');
-  // It names a click of another organization.
+  // This install names a click of another organization.
   await stage.clickhouse.command(
     "INSERT INTO installs (organization_id, app_id, link_id, click_id, time, install_id) SELECT {org:String}, {app:String}, '', 'mine-0', {time:DateTime64(3)}, 'i'",
     {
@@ -63,7 +64,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('clicks are counted by rule and variant, each named by its place among the rules of the link', async () => {
+test('clicks are counted by rule and variant, each labelled with its position among the rules of the link', async () => {
   const variants = [b, c].map((url) => ({ url, percent: 50 }));
   await setRules([
     { ...inGermany, url: a },
@@ -76,7 +77,7 @@ test('clicks are counted by rule and variant, each named by its place among the 
     [null, null, 2],
   ]);
   expect(await rows(`link_id=${link}&rule=${ids[1]},${ids[2]}`)).toHaveLength(2);
-  // Of the whole organization, whose rule it is would have to be searched for.
+  // For the whole organization, rules have no labels, because their links would have to be searched for.
   expect(await rows('')).toEqual([...ids.map((id, at) => [id, null, counts[at]]), [null, null, 3]]);
 });
 
@@ -91,7 +92,7 @@ const figures = async (who: typeof caller, query: string) => {
   ]);
 };
 
-test('installs, events and revenue are those of the rule whose click led to them', async () => {
+test('installs, events and revenue belong to the rule whose click led to them', async () => {
   const euros = (amount: string) => [{ currency: 'EUR', amount }];
   const byRule = [
     [ids[0], 1, 2, euros('1')],
@@ -110,11 +111,11 @@ test('installs, events and revenue are those of the rule whose click led to them
   ).toEqual([...ids, null].map((id) => [id, 1]).sort());
 });
 
-test('an install that names a click of another organization learns nothing of its rule', async () => {
+test('an install that names a click of another organization does not reveal its rule', async () => {
   expect(await figures(memberOf(foreign.organization_id), '')).toEqual([[null, 1, 0, []]]);
 });
 
-test('figures keep their rule when rules move, and have no name once the link no longer has it', async () => {
+test('figures keep their rule when rules move, and lose the label once the link no longer has the rule', async () => {
   await setRules([
     { ...weekend, variants: [{ url: c, percent: 100 }] },
     { ...inGermany, url: a },
@@ -133,7 +134,7 @@ test('figures keep their rule when rules move, and have no name once the link no
   ]);
 });
 
-test('the rules of a link of another organization are not named', async () => {
+test('the rules of a link of another organization have no labels', async () => {
   const [theirs] = foreign.apps[0]?.links.map(({ id }) => id) ?? [];
   expect((await stage.get(caller, `/analytics/breakdown?by=rule&link_id=${theirs}`)).status).toBe(403);
 });

@@ -1,3 +1,4 @@
+/** GET /analytics/timeseries: the statistics by time bucket, optionally split by a field. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import { type FilterColumn, filterColumns } from '#clickhouse/queries/scope.ts';
@@ -15,9 +16,9 @@ import type { Period } from './period.ts';
 import { type AnalyticsQuestion, readQuestion } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
-/** Groups into which a series is split; all others are combined as `other`. */
+/** Maximum groups of a split series; all others are combined as `other`. */
 const groupsMax = 10;
-/** With at most this many rows, every value of a column is read, and the largest are selected afterwards. */
+/** With at most this many buckets, all values of a column are read, and the largest are selected afterwards. */
 const fewBuckets = 100;
 
 export interface Buckets {
@@ -159,7 +160,7 @@ async function grouped(
   );
 }
 
-/** Marks the row of all other values, as in the store: no stored text contains it. */
+/** Marks the row of all other values, as in the ClickHouse queries; no stored text contains it. */
 const rest = '\0';
 
 function nameOf(by: FilterColumn, key: string): object {
@@ -167,8 +168,9 @@ function nameOf(by: FilterColumn, key: string): object {
 }
 
 /**
- * A visitor has one platform and one country, so if few rows are returned the largest groups are selected among them,
- * and the visitors of the rest are added up. Values of other fields share visitors: there the store must combine the rest.
+ * A visitor has one platform and one country. So if there are few buckets, the largest groups are selected from all
+ * rows, and the visitors of the other groups are added up. Values of other fields share visitors, so ClickHouse must
+ * combine the remaining groups.
  */
 async function groupsOf(
   { scope, queries }: AnalyticsQuestion,

@@ -1,3 +1,4 @@
+/** GET /analytics/top-campaigns: campaigns ranked by a metric, with the number of their links. */
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';

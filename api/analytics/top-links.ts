@@ -1,3 +1,4 @@
+/** GET /analytics/top-links: links ranked by a metric, including deleted ones. */
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -84,7 +85,7 @@ export const topLinks = route({
   },
 });
 
-/** A link that is no longer in Postgres is still counted. */
+/** A link that is no longer in Postgres still has a row. */
 function rowOf(id: string, face: LinkFace | undefined, metrics: Metrics, shortUrl: ShortUrl): object {
   return {
     link_id: id === '' ? null : id,

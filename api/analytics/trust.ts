@@ -1,4 +1,7 @@
-/** Whether the figures can be trusted: how current they are, what the hourly audits found, and what was refused. */
+/**
+ * GET /trust: whether the statistics can be trusted: how current they are, what the hourly audits found, and what was
+ * rejected.
+ */
 import { Type } from 'typebox';
 import { organizationsOf } from '#api/access.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -14,7 +17,7 @@ import { pipelineSchema } from './pipeline-state.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
 
-/** As long as results of audits are kept. */
+/** Audit results are kept for the same time. */
 const daysShown = 30;
 const reasonsMax = 50;
 

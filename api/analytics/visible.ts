@@ -1,6 +1,6 @@
 /**
- * What the caller may see: the only Postgres queries of the analytics. Deleted apps and links stay visible, because
- * their statistics do. Row-level security protects every query here.
+ * Reads the links, apps and costs that the caller may see; all Postgres queries of the analytics on tenant data.
+ * Deleted apps and links stay visible, because their statistics do. Row-level security protects every query here.
  */
 import { absent } from '#api/access.ts';
 import { notFound, type Rejection } from '#common/http/rejection.ts';
@@ -42,21 +42,21 @@ export class VisibleLinks {
     this.#scope = scope;
   }
 
-  /** The caller's links among these, by id. */
+  /** Those of the links that belong to the caller, by id. */
   async links(ids: readonly string[]): Promise<Map<string, LinkFace>> {
     if (ids.length === 0) return new Map();
     const rows = await this.#tenancy.within(this.#scope, (tenant) => tenant.query<LinkFace>(faces, [[...ids]]));
     return new Map(rows.map((row) => [row.id, row]));
   }
 
-  /** The rules of the caller's links among these that have some. */
+  /** The rules of those links that belong to the caller and have rules. */
   rules(ids: readonly string[]): Promise<{ id: string; short_code: string; rules: readonly LinkRule[] }[]> {
     const sql =
       'SELECT id, short_code, rules FROM links WHERE organization_id = ANY ($1) AND id = ANY ($2) AND rules IS NOT NULL';
     return this.#tenancy.within(this.#scope, (tenant) => tenant.query(sql, [[...ids]]));
   }
 
-  /** Names of the caller's apps among these, by id. */
+  /** Names of those apps that belong to the caller, by id. */
   async appNames(ids: readonly string[]): Promise<Map<string, string>> {
     if (ids.length === 0) return new Map();
     const sql = 'SELECT id, name FROM apps WHERE organization_id = ANY ($1) AND id = ANY ($2)';
@@ -66,14 +66,14 @@ export class VisibleLinks {
     return new Map(rows.map(({ id, name }) => [id, name]));
   }
 
-  /** The caller's links that have one of these tags, or any if null: each with those tags, at most `max` of them. */
+  /** The caller's links that have one of these tags (any tag if null), at most `max`, each with those tags. */
   taggedLinks(tags: readonly string[] | null, max: number): Promise<{ link_id: string; tags: string[] }[]> {
     const sql = `SELECT link_id, array_agg(tag ORDER BY tag) AS tags FROM link_tags
       WHERE organization_id = ANY ($1) AND ($2::text[] IS NULL OR tag = ANY ($2)) GROUP BY link_id LIMIT $3`;
     return this.#tenancy.within(this.#scope, (tenant) => tenant.query(sql, [tags && [...tags], max]));
   }
 
-  /** What campaigns of the caller's organizations cost, from one day to another. */
+  /** Costs of campaigns of the caller's organizations, from the first to the last day. */
   costs(firstDay: string, lastDay: string): Promise<DayCost[]> {
     const sql = `SELECT day::text, campaign, currency, trim_scale(sum(amount))::text AS amount FROM campaign_costs
       WHERE organization_id = ANY ($1) AND day >= $2 AND day <= $3 GROUP BY day, campaign, currency`;

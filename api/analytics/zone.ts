@@ -1,13 +1,13 @@
 /**
- * Local time in a time zone, and the start of local days. The rules are those of the tz database inside Node. A local time is written
- * as the epoch milliseconds that UTC would have at that reading of the clock.
+ * Local time in a time zone, and the starts of local days, according to the tz database in Node. A local time is
+ * represented as the epoch milliseconds at which a clock in UTC shows it.
  */
 import { Temporal } from 'temporal-polyfill';
 import { HOUR_MS } from '#common/durations.ts';
 
-/** Null for a name that the tz database does not have. */
+/** Null for a name that is not in the tz database. */
 export function zoneNamed(name: string): Zone | null {
-  // Offsets such as +05:30 are no IANA names, though Temporal accepts them.
+  // Offsets such as +05:30 are not IANA names, although Temporal accepts them.
   if (!/^[A-Za-z][A-Za-z0-9_+\-/]{0,63}$/.test(name)) return null;
   try {
     return new Zone(name);
@@ -25,14 +25,14 @@ export class Zone {
     this.#at(0);
   }
 
-  /** What the clock on the wall reads at an instant. */
+  /** The local time at an instant. */
   localAt(epochMs: number): number {
     return epochMs + this.#at(epochMs).offsetNanoseconds / 1e6;
   }
 
   /**
-   * The first instant at which the clock reads this or later: the first of two when the hour is repeated, the end of the
-   * gap when it is skipped.
+   * The first instant at which the clock shows this time or a later one: the first of two if the hour is repeated, the
+   * end of the gap if it is skipped.
    */
   instantOf(localMs: number): number {
     const local = Temporal.Instant.fromEpochMilliseconds(localMs).toZonedDateTimeISO('UTC').toPlainDateTime();
@@ -45,7 +45,7 @@ export class Zone {
     const local = this.localAt(epochMs);
     const hour = Math.floor(local / HOUR_MS) * HOUR_MS;
     const start = epochMs - (local - hour);
-    // Otherwise the clock was changed since: by half an hour, say (Lord Howe Island).
+    // Otherwise the clock has changed since the start of the hour, for example by half an hour (Lord Howe Island).
     return this.localAt(start) === hour ? start : this.instantOf(hour);
   }
 
@@ -53,17 +53,17 @@ export class Zone {
     return this.addDays(epochMs, 0);
   }
 
-  /** The local day `days` after the one an instant lies in. */
+  /** The start of the local day `days` after that of the instant. */
   addDays(epochMs: number, days: number): number {
     return this.#startOf(this.#dayAt(epochMs).add({ days }));
   }
 
-  /** The first of the month `months` after the one an instant lies in. */
+  /** The start of the month `months` after that of the instant. */
   addMonths(epochMs: number, months: number): number {
     return this.#startOf(this.#dayAt(epochMs).with({ day: 1 }).add({ months }));
   }
 
-  /** The Monday of the week an instant lies in, `weeks` later (ISO 8601). */
+  /** The start of the Monday (ISO 8601) of the instant's week, `weeks` later. */
   addWeeks(epochMs: number, weeks: number): number {
     const day = this.#dayAt(epochMs);
     return this.#startOf(day.add({ days: weeks * 7 + 1 - day.dayOfWeek }));

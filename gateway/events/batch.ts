@@ -18,7 +18,7 @@ import { ContextSchema, EventSchema } from './event-schema.ts';
 export const EVENTS_MAX = 1_000;
 const PROPERTIES_BYTES_MAX = 32_768;
 const DEPTH_MAX = 32;
-/** Space that the rest of a record needs besides what the app sent. */
+/** Characters reserved in a record for everything that the app did not send. */
 const OVERHEAD_CHARS = 8_000;
 
 export interface EventError {
@@ -39,7 +39,7 @@ export interface ReadEvent {
   readonly revenue_amount: string;
   readonly revenue_currency: string;
   readonly link_id: string;
-  /** As parsed. */
+  /** The parsed event. */
   readonly value: Readonly<Record<string, unknown>>;
 }
 
@@ -49,13 +49,13 @@ export interface Batch {
   readonly context: Readonly<Record<string, string>>;
   /** A single bare event was sent, so its field names have no `events[0].` prefix. */
   readonly isSingle: boolean;
-  /** The bytes of the request, one character each, if they can go into the log unchanged. */
+  /** The bytes of the request, one character each; null if they cannot go into the log unchanged. */
   readonly line: string | null;
-  /** Empty if the request had another shape. */
+  /** The text of the request; empty if the request had another format. */
   readonly text: string;
   /** The device's address, if a server sends on its behalf. */
   readonly device_ip: string;
-  /** What another service's client sent, by index. */
+  /** The original items from another service's client, by index. */
   readonly foreign?: readonly ForeignEvent[];
 }
 
@@ -87,7 +87,7 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
   return contextFault(context) ?? collect(events, source, context, nowMs, false);
 }
 
-/** An item of another service's batch: as received, converted to our event format, and whatever else it says. */
+/** An item of another service's batch: as received, converted to our event format, and with its additional fields. */
 export interface ForeignEvent {
   readonly item: unknown;
   readonly event: unknown;
@@ -104,7 +104,7 @@ export function readEvents(foreign: readonly ForeignEvent[], nowMs: number): Bat
 interface Source {
   readonly line: string | null;
   readonly text: string;
-  /** It may contain a NUL or an unpaired surrogate, which can only arrive as escapes. */
+  /** Whether it may contain a NUL or an unpaired surrogate, which can only arrive as escapes. */
   readonly isSuspect: boolean;
 }
 
@@ -200,7 +200,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** A lower bound of its size as JSON; infinite if it contains something that must be inspected. */
+/** An upper bound of its size as JSON; infinite if it contains something that must be inspected. */
 function weightOf(value: unknown, depth: number): number {
   if (typeof value === 'string') return 6 * value.length + 3;
   if (typeof value === 'number') return Number.isFinite(value) ? 25 : Number.POSITIVE_INFINITY;
@@ -222,12 +222,12 @@ function areSmall(properties: unknown): boolean {
   return !properties || Buffer.byteLength(JSON.stringify(properties)) <= PROPERTIES_BYTES_MAX;
 }
 
-/** Properties by index as they were sent, for events in which re-serialization would change a number. */
+/** The properties by index, exactly as they were sent, for events in which re-serialization would change a number. */
 export function cutOutOf({ text }: Batch): readonly (string | null)[] {
   return hasLongNumber(text) ? propertiesOfEvents(text, []) : [];
 }
 
-/** An event as it goes into the log on its own: only the known fields. */
+/** An event serialized for the log separately: only the known fields. */
 export function writtenAnew({ value }: ReadEvent, cutOut: string | null): string {
   const known: Fields = {};
   for (const name of knownFields) if (value[name] !== undefined && value[name] !== null) known[name] = value[name];
@@ -249,7 +249,7 @@ const knownFields = [
   'properties',
 ] as const;
 
-/** What no store can hold unchanged. */
+/** Reports a value that cannot be stored unchanged. */
 function faultWithin(value: unknown, at: string, depth: number): FieldError | null {
   if (typeof value === 'string') return isStorableText(value) ? null : { field: at, message: unstorable };
   if (typeof value === 'number')

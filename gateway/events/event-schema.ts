@@ -73,7 +73,7 @@ const Revenue = Type.Unsafe<{ amount: string | number; currency: string } | null
   },
 });
 
-/** Only describes: what is wrong with the revenue of an event is reported with more detail than a schema gives. */
+/** For documentation only: validation reports errors in an event's revenue in more detail than a schema can. */
 const DescribedEvent = Type.Object(
   { ...EventSchema.properties, revenue: Type.Optional(Revenue) },
   { title: 'Event', description: 'One of install_id, device_id and user_id is required, here or in the context.' },

@@ -14,7 +14,7 @@ test('an id is known from when it is noted until it is forgotten, and only in it
   expect(recent.note(other, 'e1')).toBe(true);
 });
 
-test('the ids of a batch of a thousand are all known when it is sent again', () => {
+test('the ids of a batch of a thousand events are all known when it is sent again', () => {
   for (let times = 0; times < 100; times++) {
     const recent = new RecentIds();
     const ids = Array.from({ length: 1_000 }, (_, n) => `order-${times}-${n}`);
@@ -23,7 +23,7 @@ test('the ids of a batch of a thousand are all known when it is sent again', () 
   }
 });
 
-test('of a hundred thousand ids none is mistaken for another, and nearly all of the last ten thousand are known', () => {
+test('of a hundred thousand ids none is confused with another, and nearly all of the last ten thousand are known', () => {
   const recent = new RecentIds();
   const ids = Array.from({ length: 100_000 }, (_, n) => `order-${n % 317}-${n}`);
   expect(ids.filter((id) => recent.note(one, id))).toEqual([]);

@@ -1,7 +1,7 @@
 /**
- * Which event ids this process journalled recently, so that a client's quick retry is reported as a duplicate. This
- * only affects the answer: every event goes into the log, and ingest decides exactly what counts once, for all
- * processes and across crashes.
+ * Remembers which event ids this process journalled recently, so that a client's quick retry is reported as a
+ * duplicate. This only affects the answer: every event goes into the log, and ingest decides exactly what counts once,
+ * for all processes and across crashes.
  *
  * An id is stored as 64 bits of a seeded hash in a table of fixed size. Stored as strings, ids would outlive their
  * request and become most of what the garbage collector has to move.
@@ -10,14 +10,17 @@ import { randomBytes } from 'node:crypto';
 
 /** Small enough to stay in the processor's cache: quick retries arrive within moments. */
 const idsMax = 32_768;
-/** One cache line of either half. With a few only, ids of a single batch would evict each other by chance. */
+/**
+ * Fits into one cache line of each of the two arrays. With smaller buckets, ids of a single batch would evict each
+ * other by chance.
+ */
 const perBucket = 8;
 const buckets = idsMax / perBucket;
 
 export class RecentIds {
   readonly #first = new Uint32Array(idsMax);
   readonly #second = new Uint32Array(idsMax);
-  /** The slot of each bucket that was written first. */
+  /** The slot of each bucket that was written longest ago. */
   readonly #oldest = new Uint8Array(buckets);
   readonly #seedA = randomBytes(4).readUInt32LE();
   readonly #seedB = randomBytes(4).readUInt32LE();
@@ -38,7 +41,7 @@ export class RecentIds {
     return false;
   }
 
-  /** For an id that was not journalled after all. */
+  /** Removes an id that was not journalled after all. */
   forget(appId: string, eventId: string): void {
     const at = this.#find(appId, eventId);
     if (at < 0) return;
@@ -60,7 +63,7 @@ export class RecentIds {
   #hash(appId: string, eventId: string): void {
     let a = this.#seedA ^ eventId.length;
     let b = this.#seedB;
-    // The last characters of an id that we generated are its random ones.
+    // The last characters of an app id are its random ones.
     for (let at = appId.length - 6; at < appId.length; at++) {
       const code = appId.charCodeAt(at);
       a = Math.imul(a ^ code, 0x9e3779b1);

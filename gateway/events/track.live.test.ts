@@ -16,7 +16,7 @@ const recorded = (app_id: string) => edge.events(app_id);
 
 const event = (more: object = {}) => ({ name: 'open', device_id: 'd1', ...more });
 
-test('an accepted event is in the journal with everything that was sent', async () => {
+test('an accepted event is in the journal with all its fields', async () => {
   const { app_id, key } = await edge.app();
   const link_id = await edge.link(app_id, 'summer', { campaign: 'Été', utm_source: 'mail' });
   const timestamp = new Date(Date.now() - 60_000).toISOString();
@@ -40,7 +40,7 @@ test('an accepted event is in the journal with everything that was sent', async 
       organization_id: edge.organization_id,
       name: 'purchase',
       time: Date.parse(timestamp),
-      // Of an address, an event stores only the network.
+      // Events store only the network of an address.
       ip: '198.51.100.0',
       platform: 'ios',
       install_id: 'i1',
@@ -104,7 +104,7 @@ test('invalid events are rejected one by one, with their index, field and reason
   expect(recorded(app_id).map(({ name }) => name)).toEqual(['good']);
 });
 
-test('a batch without a valid event is answered 400 with the fields named', async () => {
+test('a batch without a valid event gets 400 that names the fields', async () => {
   const { key } = await edge.app();
   const cases: [unknown, string][] = [
     ['', 'body'],
@@ -145,7 +145,7 @@ test('an event_id is a duplicate within a batch and in a retry, but not in anoth
   expect(recorded(app_id)).toHaveLength(1);
 });
 
-test('keys are accepted in a header or as bearer; malformed, unknown, rotated, deleted and missing ones get 401 with limit headers', async () => {
+test('keys are accepted in a header or as a bearer token; malformed, unknown, rotated, deleted and missing keys get 401 with limit headers', async () => {
   const { app_id, key } = await edge.app();
   const body = { events: [event()] };
   const bearer = await edge.post('/sdk/events', '', body, { authorization: `Bearer ${key}` });
@@ -164,7 +164,7 @@ test('keys are accepted in a header or as bearer; malformed, unknown, rotated, d
   expect((await edge.post('/sdk/events', next, body)).status).toBe(401);
 });
 
-test('while Redis is unavailable, keys come from Postgres and events are accepted', async () => {
+test('while Redis is unavailable, keys are read from Postgres and events are accepted', async () => {
   const { app_id, key } = await edge.app();
   await edge.redisServer.kill('SIGKILL');
   try {

@@ -1,3 +1,4 @@
+/** POST /sdk/events: accepts a batch of events, or a single one, and answers once the journal has them. */
 import type { RawBody } from '#common/http/raw-body.ts';
 import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
 import { sdkRoute } from '#gateway/deps.ts';
@@ -53,7 +54,7 @@ export const trackEvents = sdkRoute({
   },
 });
 
-/** Not part of `handle`, which would hold the whole batch in memory while it waits. */
+/** Separate from `handle`, which would keep the whole batch in memory while it waits. */
 function begin(
   events: EventTracking,
   body: RawBody,

@@ -90,7 +90,7 @@ const texts = {
   pairs: '😀'.repeat(255),
 };
 
-// The pairs have the most bytes.
+// This case has the most bytes.
 testCostlyCases(
   [
     { count: 50, text: texts.few },
@@ -115,7 +115,7 @@ testCostlyCases(
   },
 );
 
-test('a batch that is written event by event is stored completely, however long the texts are that its events share', {
+test('a batch that is written event by event is stored completely, however long the texts that its events share', {
   tags: ['slow'],
 }, async () => {
   const context = { device_id: '\u0001'.repeat(256), user_id: '端'.repeat(256), session_id: '😀'.repeat(128) };

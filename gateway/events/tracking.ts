@@ -1,4 +1,4 @@
-/** From a parsed batch to an answer: look up each event's link, append to the journal, count. */
+/** Tracks a parsed batch of events: looks up each event's link, appends to the journal, and counts. */
 import { CAMPAIGN_FIELDS } from '#common/campaign-fields.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -57,7 +57,7 @@ export class EventTracking {
     return this.#linkFields(sender.app.app_id, batch.events).then((fields) => this.#keep(batch, fields, sender));
   }
 
-  /** Holds only the batch's ids while it waits: whatever is held is what the garbage collector has to move. */
+  /** While it waits, it keeps only the batch's ids: everything in memory is work for the garbage collector. */
   #keep(batch: Batch, linkFields: ReadonlyMap<string, string>, sender: Sender): Promise<Tracked | Rejection> {
     const { app_id } = sender.app;
     const errors = [...batch.errors];
@@ -103,8 +103,8 @@ export class EventTracking {
   }
 
   /**
-   * One record with the request's own bytes. It is one record per event instead if events are spread over partitions,
-   * or if no frame can hold the request together with the fields of its links, of which there may be a thousand.
+   * Normally one record with the request's own bytes. One record per event if there are several partitions, or if no
+   * frame can contain the request together with the fields of its links, of which there may be a thousand.
    */
   #recordsOf(
     batch: Batch,
@@ -155,14 +155,14 @@ export class EventTracking {
     return unavailable('Events cannot be stored at the moment. Send the batch again later.', REFUSED_RETRY_SECONDS);
   }
 
-  /** Campaign and utm fields of links as they go into the record. A link that is not the app's is missing. */
+  /** Campaign and utm fields of the links, in the record's format. Links of other apps are missing from the result. */
   async #linkFields(appId: string, events: readonly ReadEvent[]): Promise<Map<string, string>> {
     const ids = new Set(events.map(({ link_id }) => link_id).filter((id) => id !== ''));
     const found = await this.#links.ofApp(appId, [...ids]);
     const fields = new Map<string, string>();
     for (const id of ids) {
       const facts = found.get(id);
-      // Not looked up because Postgres is unavailable: the event is stored anyway, with the link as the app sent it.
+      // Undefined if Postgres was unavailable: the event is stored anyway, with the link id that the app sent.
       if (facts !== null) fields.set(id, facts ? fieldsOf(facts) : '');
     }
     return fields;
@@ -170,7 +170,8 @@ export class EventTracking {
 }
 
 /**
- * Rejected items from another service's client. Its protocol hardly reports them, so each is stored as a dead letter.
+ * Records of rejected items from another service's client. Its protocol hardly reports rejections, so each is stored as
+ * a dead letter.
  */
 function refusedRecords(batch: Batch, errors: readonly EventError[], { app, receivedMs }: Sender): PendingRecord[] {
   const { foreign } = batch;

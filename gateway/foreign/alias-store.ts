@@ -1,4 +1,4 @@
-/** Names of devices and users that an app has declared to be the same. */
+/** Stores pairs of device and user identifiers that an app has declared to be the same. */
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Alias } from './fields.ts';
 
@@ -22,7 +22,7 @@ export class AliasStore {
     );
   }
 
-  /** The other names of each of these, newest first. @throws PostgresUnavailable */
+  /** The aliases of each of these identifiers, newest first. @throws PostgresUnavailable */
   async of(appId: string, names: readonly string[]): Promise<Map<string, string[]>> {
     const rows = await this.#db.query<{ name: string; other: string }>(
       `SELECT name, other FROM (
@@ -39,5 +39,5 @@ export class AliasStore {
   }
 }
 
-/** Per batch: four for each of its thousand items. */
+/** Maximum per batch: four for each of its thousand items. */
 const namesMax = 4_000;

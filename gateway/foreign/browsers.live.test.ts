@@ -71,7 +71,7 @@ test(
       expect(passed.at(-1)).toMatchObject({ path: '/v1/sdk/segment/v1/b', contentType: 'text/plain' });
       expect(passed.map(({ status }) => status).filter((status) => status >= 400)).toEqual([]);
       await open();
-      // With an unknown key it does not start.
+      // With an unknown key, the SDK does not start.
       await page.evaluate(`void ${loading(false, newApiKey())}`);
       await expect.poll(() => passed.at(-1)).toMatchObject({ method: 'GET', status: 401 });
     });
@@ -92,7 +92,7 @@ test(
           disable_external_dependency_loading: true, opt_out_useragent_filter: true, loaded: () => loaded(), ...${JSON.stringify(options)} }))`,
         );
       await init({});
-      // The configuration says that gzip is understood; until it is there, captures are sent as JSON.
+      // The configuration declares support for gzip; until it has loaded, captures are sent as JSON.
       await expect.poll(() => page.evaluate('posthog.compression')).toBe('gzip-js');
       await page.evaluate(`void posthog.identify('u1', { plan: 'pro' })`);
       await page.locator('button').click();

@@ -13,7 +13,7 @@ afterAll(async () => {
   expect(edge.failures).toEqual([]);
 });
 
-/** The test plays the proxy that terminates TLS: both clients accept a custom fetch. */
+/** The test acts as the proxy that terminates TLS: both clients accept a custom fetch. */
 interface Sending {
   readonly method: string;
   readonly headers: Record<string, string>;
@@ -59,7 +59,7 @@ function posthog(key: string): { client: PostHog; errors: unknown[] } {
   return { client, errors };
 }
 
-test("what Segment's own client reports as delivered is recorded, by its messageId", async () => {
+test('everything that Segment’s own client reports as delivered is recorded, by its messageId', async () => {
   const { app_id, key } = await edge.app();
   const { client, errors } = segment(key);
   const delivered: string[] = [];
@@ -74,7 +74,7 @@ test("what Segment's own client reports as delivered is recorded, by its message
   await client.closeAndFlush();
   const events = edge.events(app_id);
   expect(errors).toEqual([]);
-  // `identify` and `page` were delivered and are not events.
+  // `identify` and `page` were delivered, but are not events.
   expect(delivered).toHaveLength(33);
   expect(events.map(({ event_id }) => event_id).filter((id) => !delivered.includes(id))).toEqual([]);
   expect(events).toHaveLength(31);
@@ -88,7 +88,7 @@ test("what Segment's own client reports as delivered is recorded, by its message
   expect(new Set(events.map(({ name }) => name))).toEqual(new Set(['Order Completed', 'seen']));
 });
 
-test("what PostHog's own client captured is recorded, by its uuid", async () => {
+test('everything that PostHog’s own client captured is recorded, by its uuid', async () => {
   const { app_id, key } = await edge.app();
   const { client, errors } = posthog(key);
   const uuid = '01932f6e-7f7b-7000-8000-000000000007';
@@ -111,7 +111,7 @@ test("what PostHog's own client captured is recorded, by its uuid", async () => 
 
 test('an unknown key is an error in both clients, and nothing is recorded', async () => {
   const before = edge.lines('event').length;
-  // PostHog's client also prints what it reports.
+  // PostHog's client also prints the errors that it reports.
   const printed = vi.spyOn(console, 'error').mockReturnValue();
   for (const wrong of ['phc_of_somebody_else', newApiKey()]) {
     const one = segment(wrong);
@@ -127,7 +127,7 @@ test('an unknown key is an error in both clients, and nothing is recorded', asyn
   expect(edge.lines('event')).toHaveLength(before);
 });
 
-test('both clients report a batch without a valid event, and do not send it again', async () => {
+test('both clients report a batch without a valid event, and do not resend it', async () => {
   const { app_id, key } = await edge.app();
   const printed = vi.spyOn(console, 'error').mockReturnValue();
   const properties = { revenue: 5, currency: 'EURO' };

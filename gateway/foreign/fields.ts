@@ -7,26 +7,26 @@ import { type EventError, type ForeignEvent, noIdentity } from '#gateway/events/
 
 export type Fields = Record<string, unknown>;
 
-/** What identifies a user, reports a page view, or was noted by the client on its own: none of it is an event. */
+/** Calls that identify a user, report a page view, or are captured automatically; none of them is an event. */
 export type ForeignCall = 'identify' | 'group' | 'alias' | 'page' | 'screen' | 'automatic';
 
-/** Two names of one device or user: whatever arrives under `id` belongs to the install of `previous_id`. */
+/** Two identifiers of one device or user: events under `id` belong to the install of `previous_id`. */
 export interface Alias {
   readonly id: string;
   readonly previous_id: string;
 }
 
-/** What an item of a batch is. */
+/** The classification of an item: an event, or another call. */
 export type ForeignItem = ForeignEvent | { readonly call: ForeignCall; readonly alias: Alias | null };
 
-/** What a request has. */
+/** The contents of a request. */
 export interface SentItems {
   readonly items: readonly unknown[];
-  /** How an error names the place of an item; empty if the item is the whole body. */
+  /** How an error refers to an item; empty if the item is the whole body. */
   readonly nameOf: (index: number) => string;
-  /** Values where a key may be, by field. */
+  /** Values of the fields that may contain a key. */
   readonly keys: readonly (readonly [field: string, key: unknown])[];
-  /** When the client sent them, as it says. */
+  /** The time of sending according to the client. */
   readonly sentAt: unknown;
 }
 
@@ -35,7 +35,7 @@ export function fieldsAt(value: Fields, name: string): Fields {
   return isObject(found) ? found : {};
 }
 
-/** A string or a number as text; undefined for anything else, and for what is empty or too long. */
+/** A string or a number as text; undefined for other values, and if it is empty or too long. */
 export function textAt(value: Fields, name: string, max: number): string | undefined {
   const found = value[name];
   const text = typeof found === 'number' ? String(found) : found;
@@ -44,28 +44,31 @@ export function textAt(value: Fields, name: string, max: number): string | undef
 
 const campaignCharsMax = 255;
 
-/** A field of a campaign; empty if there is none that can be stored. */
+/** A campaign field; empty if it is absent or cannot be stored. */
 export function campaignAt(value: Fields, name: string): string {
   const found = textAt(value, name, campaignCharsMax) ?? '';
   return isStorableText(found) ? found : '';
 }
 
-/** Their message id as our event_id; a longer one as its hash, so that a retry still has the same id. */
+/** The client's message id as our event_id; a longer one as its hash, so that a retry has the same id. */
 export function eventIdAt(value: Fields, name: string): string | undefined {
   const id = textAt(value, name, 1024);
   return id !== undefined && id.length > eventTextMax.event_id ? hash('sha256', id, 'hex') : id;
 }
 
-/** The client's names of an event's fields. */
+/** The client's names for an event's fields. */
 export type SentNames = Readonly<Record<string, string>>;
 
-/** The error with the client's name of the field. @param identities the client's fields that identify a device or user. */
+/**
+ * Renames the error's field to the client's name.
+ * @param identities the client's fields that identify a device or user.
+ */
 export function errorAsSent(error: EventError, names: SentNames, identities: string): EventError {
   const message = error.message === noIdentity ? `one of ${identities} is required` : error.message;
   return { ...error, field: names[error.field] ?? error.field, message };
 }
 
-/** Money is in the same place in both services. */
+/** Both services put money in the same fields. */
 export const sentRevenue: SentNames = {
   revenue: 'properties.revenue',
   'revenue.amount': 'properties.revenue',
@@ -73,8 +76,8 @@ export const sentRevenue: SentNames = {
 };
 
 /**
- * The fields in which both services put money. Nothing is invented: without a currency it is rejected, as in our own
- * events.
+ * Reads the fields in which both services put money. Nothing is filled in: an amount without a currency is rejected, as
+ * in our own events.
  */
 export function revenueIn(properties: Fields): Fields | undefined {
   const { revenue: amount, currency } = properties;

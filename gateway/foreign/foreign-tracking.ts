@@ -1,7 +1,4 @@
-/**
- * A batch from another service's client on its way to the journal: aliases are stored, calls are counted, events are
- * tracked.
- */
+/** Handles a batch from another service's client: stores aliases, counts calls, and tracks events. */
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { aliasesMax } from '#common/log/event-record.ts';
@@ -25,7 +22,7 @@ export class ForeignTracking {
     this.#aliases = aliases;
   }
 
-  /** Errors name the item by its index in the batch. */
+  /** Errors refer to an item by its index in the batch. */
   async track(items: readonly ForeignItem[], sender: Sender): Promise<Tracked | Rejection> {
     const { app_id } = sender.app;
     const places: number[] = [];
@@ -58,8 +55,8 @@ export class ForeignTracking {
   }
 
   /**
-   * Adds to each event the other names of its user and its device. If Postgres is unavailable, only those that the
-   * client sent.
+   * Adds to each event the aliases of its user and its device. If Postgres is unavailable, the event keeps only those
+   * that the client sent.
    */
   async #joined(appId: string, foreign: readonly ForeignEvent[]): Promise<readonly ForeignEvent[]> {
     const names = new Set(foreign.flatMap(({ event }) => (isObject(event) ? namesIn(event) : [])));
@@ -81,7 +78,7 @@ export class ForeignTracking {
   }
 }
 
-/** The device comes first because it identifies the install more closely. */
+/** The device comes first, because it identifies the install more specifically. */
 function namesIn({ device_id, user_id }: Fields): string[] {
   return [device_id, user_id].filter((name) => typeof name === 'string');
 }

@@ -8,7 +8,7 @@ const segmentItem = (message: unknown, sentAt?: unknown) => segmentItemAt(messag
 const track = (more: object, sentAt?: unknown) =>
   segmentItem({ type: 'track', event: 'x', userId: 'u1', ...more }, sentAt);
 
-test('an amount without a currency gets none, and what is not an amount stays to be rejected', () => {
+test('an amount without a currency gets none, and an invalid amount is kept, so that it is rejected', () => {
   for (const [properties, revenue] of [
     [{ revenue: 5 }, { amount: 5 }],
     [
@@ -48,7 +48,7 @@ test('calls that identify a user or report a page view are not events', () => {
   expect(segmentItem({ type: 'other', userId: 'u1' })).toMatchObject({ event: { name: undefined } });
 });
 
-test('an alias names both sides; one that lacks a side or that no store can hold is ignored', () => {
+test('an alias has both identifiers; one with a missing or unstorable identifier is ignored', () => {
   const given = { call: 'alias', alias: { id: 'u1', previous_id: 'a1' } };
   expect(segmentItem({ type: 'alias', userId: 'u1', previousId: 'a1' })).toEqual(given);
   expect(posthogItem({ event: '$create_alias', distinct_id: 'a1', properties: { alias: 'u1' } })).toEqual(given);
@@ -59,7 +59,7 @@ test('an alias names both sides; one that lacks a side or that no store can hold
   }
 });
 
-test("a message keeps its device's other name, its campaign and its device's address", () => {
+test('a message keeps its device’s alias, its campaign and its device’s address', () => {
   const context = {
     device: { id: 'd1' },
     ip: '203.0.113.7',
@@ -73,7 +73,7 @@ test("a message keeps its device's other name, its campaign and its device's add
   expect(track({ context })).toMatchObject({ event: { device_id: 'd1' }, extras: { aliases: [] } });
 });
 
-test("a browser SDK's capture is of the device until the person is identified, and names the campaign of the visit", () => {
+test('a browser SDK’s capture belongs to the device until the person is identified, and has the campaign of the visit', () => {
   const properties = { $device_id: 'd1', distinct_id: 'd1', utm_source: 'news', utm_term: 'a\0' };
   const event = { device_id: 'd1', user_id: undefined };
   const utm = { utm_source: 'news', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
@@ -82,7 +82,7 @@ test("a browser SDK's capture is of the device until the person is identified, a
   expect(posthogItem({ event: 'x', properties: identified })).toMatchObject({ event: { user_id: 'u1' } });
 });
 
-test('an offset is how long ago a capture happened, unless a time is given; one that cannot be is ignored', () => {
+test('an offset gives the time of a capture, unless a timestamp is given; an impossible offset is ignored', () => {
   const at = (more: object) => posthogItem({ event: 'x', distinct_id: 'u1', ...more });
   expect(at({ offset: 1_500 })).toMatchObject({ event: { timestamp: receivedMs - 1_500 } });
   expect(at({ offset: 5, timestamp: '2026-11-01T00:00:00Z' })).toMatchObject({
@@ -96,7 +96,7 @@ const at = (ms: number) => new Date(receivedMs + ms).toISOString();
 const hour = 3_600_000;
 
 test.each([2 * hour, -2 * hour, 5 * 8_760 * hour, -receivedMs])(
-  'an event of a clock that is %i ms off has the time at which it happened, if its client says when it sent it',
+  'an event from a clock that is %i ms off gets its real time if its client reports when it sent it',
   (off) => {
     const [timestamp, sentAt] = [at(off - 90_000), at(off)];
     const corrected = { event: { timestamp: receivedMs - 90_000 } };
@@ -109,7 +109,7 @@ test.each([2 * hour, -2 * hour, 5 * 8_760 * hour, -receivedMs])(
   },
 );
 
-test('a time stays as it was sent if the clock is about right, or nothing says that it is not', () => {
+test('a time stays as it was sent if the clock is about right, or its error is unknown', () => {
   for (const [timestamp, sentAt] of [
     [at(-hour), at(-4 * 60_000)],
     [at(-hour), undefined],

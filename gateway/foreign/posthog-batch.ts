@@ -1,6 +1,6 @@
 /**
- * PostHog's captures as events. Source: posthog.com/docs/api/capture (batch: api_key, batch of event, distinct_id,
- * properties, timestamp, uuid), and the client packages.
+ * Converts PostHog's captures to events. Source: posthog.com/docs/api/capture (batch: api_key, batch of event,
+ * distinct_id, properties, timestamp, uuid), and the client packages.
  */
 import { utmFrom } from '#common/campaign-fields.ts';
 import { isObject } from '#common/json-object.ts';
@@ -22,7 +22,7 @@ import {
 } from './fields.ts';
 import { type Receipt, timeByOurClock } from './sent-time.ts';
 
-/** Captures that PostHog's clients send automatically, for what other services have separate calls. */
+/** Captures that PostHog's clients send automatically, and for which other services have separate calls. */
 const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
   ['$identify', 'identify'],
   ['$set', 'identify'],
@@ -31,14 +31,14 @@ const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
   ['$pageview', 'page'],
   ['$pageleave', 'page'],
   ['$screen', 'screen'],
-  // What the browser SDK notes on its own, unless its settings say otherwise.
+  // Captured automatically by the browser SDK, unless its settings disable them.
   ...[
     ...['$autocapture', '$rageclick', '$dead_click', '$copy_autocapture', '$$heatmap', '$web_vitals'],
     ...['$performance_event', '$exception', '$snapshot', '$feature_flag_called', '$opt_in'],
   ].map((name) => [name, 'automatic'] as const),
 ]);
 
-/** Classifies a capture; anything else becomes an item that is rejected. */
+/** Classifies a capture. Invalid input becomes an event that is rejected later. */
 export function posthogItem(capture: unknown, receipt: Receipt): ForeignItem {
   if (!isObject(capture)) return { item: capture, event: capture, extras: null };
   const properties = fieldsAt(capture, 'properties');
@@ -73,12 +73,12 @@ export function posthogError(error: EventError): EventError {
   return errorAsSent(error, names, 'distinct_id and properties.$device_id');
 }
 
-/** Older browser SDKs send how many milliseconds ago something happened instead of when. */
+/** Older browser SDKs send how many milliseconds ago something happened instead of a time. */
 function timeBefore(receivedMs: number, offset: unknown): number | undefined {
   return typeof offset === 'number' && offset >= 0 && offset < receivedMs ? Math.round(receivedMs - offset) : undefined;
 }
 
-/** The id of a person who is not identified is that of the device. */
+/** The id of a person who is not identified is the device's id. */
 function personOf(capture: Fields, properties: Fields): string | undefined {
   const id = userOf(capture, properties);
   return id === properties['$device_id'] ? undefined : id;
@@ -98,7 +98,7 @@ function aliasIn(call: ForeignCall, capture: Fields, properties: Fields) {
   return call === 'identify' ? aliasOf(user, textAt(properties, '$anon_distinct_id', eventTextMax.user_id)) : null;
 }
 
-/** The browser SDK puts the campaign of the visit beside the properties of the event, under the names that links use. */
+/** The browser SDK puts the campaign of the visit into the event's properties, under the names that links use. */
 function utmOf(properties: Fields): Record<string, string> {
   return utmFrom((name) => campaignAt(properties, name));
 }

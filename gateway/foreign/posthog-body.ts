@@ -1,7 +1,7 @@
 /**
- * The forms of a body that PostHog's clients send besides JSON: gzip that no header names (`compression=gzip-js`), and
- * a form whose field `data` is JSON, in base64 if `compression=base64` (sendBeacon). Recognized by their content, because
- * clients differ in what they say about it.
+ * Decodes the body formats that PostHog's clients send in addition to JSON: gzip without a Content-Encoding header
+ * (`compression=gzip-js`), and a form whose field `data` is JSON, in base64 if `compression=base64` (sendBeacon). They
+ * are recognized by their content, because clients declare them inconsistently.
  */
 import { unpackBody } from '#common/http/incoming.ts';
 import { parseObjectOrList } from '#common/http/json.ts';
@@ -23,7 +23,7 @@ export async function unpackPosthogBody(
   return unpackBody(form, 'gzip', bytesMax);
 }
 
-/** The field `data` of a form; what follows it is ignored. Never longer than the form. */
+/** The field `data` of a form; any fields after it are ignored. Never longer than the form. */
 function formData(form: string): RawBody | Rejection {
   const [encoded = ''] = form.slice(formField.length).split('&', 1);
   let text: string;
@@ -33,14 +33,14 @@ function formData(form: string): RawBody | Rejection {
     return invalid('data', 'is not valid percent-encoding');
   }
   if (/^\s*[[{]/.test(text)) return new RawBody(Buffer.from(text));
-  // A `+` of base64 that the client did not encode.
+  // A space stands for a `+` of base64 that the client did not encode.
   const base64 = text.replaceAll(' ', '+');
   if (!/^[A-Za-z0-9+/_=-]*$/.test(base64)) return invalid('data', 'must be JSON or base64');
   return new RawBody(Buffer.from(base64, 'base64'));
 }
 
 /**
- * A batch, a list of captures, or a single one.
+ * Reads a batch, a list of captures, or a single capture.
  * @param sentAt the parameter `_`: when a browser sent the request.
  */
 export function readPosthogBody(body: RawBody, sentAt: unknown): SentItems | Rejection {

@@ -1,6 +1,7 @@
 /**
- * Segment's calls as events.
- * Source: segment.com/docs/connections/sources/catalog/libraries/server/http-api and .../spec (common fields, six calls).
+ * Converts Segment's calls to events.
+ * Source: segment.com/docs/connections/sources/catalog/libraries/server/http-api and .../spec (common fields, six
+ * calls).
  */
 import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
@@ -23,7 +24,7 @@ import { type Receipt, timeByOurClock } from './sent-time.ts';
 /** Calls that are not events. */
 const segmentCalls = ['identify', 'group', 'alias', 'page', 'screen'] as const;
 
-/** Classifies a message; anything else becomes an item that is rejected. */
+/** Classifies a message. Invalid input becomes an event that is rejected later. */
 export function segmentItem(message: unknown, { receivedMs, sentAt }: Receipt): ForeignItem {
   if (!isObject(message)) return { item: message, event: message, extras: null };
   const max = eventTextMax;

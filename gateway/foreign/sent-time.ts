@@ -1,21 +1,21 @@
 /**
- * Times of a device whose clock is wrong. Clients say when they sent a request, by the same clock: what that differs from
- * our time of receipt is the error of the clock, as their own services calculate it.
+ * Corrects times from a device whose clock is wrong. Clients report, by the same clock, when they sent a request: the
+ * difference to our time of receipt is the error of the clock. The services themselves calculate it in the same way.
  */
 import { MINUTE_MS } from '#common/durations.ts';
 import { readTime } from '#common/event-time.ts';
 
-/** When a request came. */
+/** When a request was received and sent. */
 export interface Receipt {
   readonly receivedMs: number;
-  /** When its client sent it, as the client says; unchecked. */
+  /** The time of sending according to the client; unchecked. */
   readonly sentAt: unknown;
 }
 
-/** Networks, and clocks that are nearly right, change no time. */
+/** Smaller differences, from network delay or a slightly wrong clock, are not corrected. */
 const skewMinMs = 5 * MINUTE_MS;
 
-/** The time by our clock; what is not a time stays as it is, to be rejected. */
+/** The time by our clock; an invalid time is returned unchanged, so that it is rejected. */
 export function timeByOurClock(timestamp: unknown, { receivedMs, sentAt }: Receipt): unknown {
   const [ms, sentMs] = [readTime(timestamp), readTime(sentAt)];
   if (ms === null || sentMs === null || Math.abs(receivedMs - sentMs) <= skewMinMs) return timestamp;

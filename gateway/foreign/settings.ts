@@ -1,6 +1,6 @@
 /**
- * What other services' clients ask for before they send anything: settings that switch off what Signpost does not have,
- * so that a client neither waits for it nor sends it. The same for every app.
+ * The settings that other services' clients request before they send anything. They turn off features that Signpost
+ * does not have, so that a client neither waits for them nor sends data for them. The same for every app.
  */
 import { Type } from 'typebox';
 import { parseObject } from '#common/http/json.ts';
@@ -8,12 +8,12 @@ import { sdkRoute } from '#gateway/deps.ts';
 import { unpackPosthogBody } from './posthog-body.ts';
 import { anyQuery, BODY_BYTES_MAX } from './track.ts';
 
-/** For the browser: each of its pages asks. */
+/** For browsers, which request the settings on each page. */
 const CACHE_SECONDS = 3_600;
 const cached = { 'Cache-Control': `public, max-age=${CACHE_SECONDS}` };
 const settingsSchema = Type.Object({}, { additionalProperties: true });
 
-/** `metrics`: the browser SDK would report its own performance. */
+/** `metrics`: without this, the browser SDK would report its own performance. */
 const segmentSettings = {
   plan: { track: { __default: { enabled: true, integrations: {} } } },
   edgeFunction: {},

@@ -91,7 +91,7 @@ test("PostHog's batch is accepted, with the key in the body", async () => {
   ]);
 });
 
-test('an event with an amount but no currency is rejected alone, listed, counted, and stored as a dead letter', async () => {
+test('an event with an amount but no currency is rejected alone, reported, counted, and stored as a dead letter', async () => {
   const { app_id, key } = await edge.app();
   const bought = (messageId: string, properties: object) => ({
     ...{ type: 'track', event: 'bought', userId: 'u1', messageId, properties },
@@ -119,7 +119,7 @@ test('an event with an amount but no currency is rejected alone, listed, counted
   expect(metrics).toMatch(/signpost_gateway_foreign_calls_total\{[^}]*call="identify"[^}]*\} [1-9]/);
 });
 
-test('a batch without a valid event is answered 400 with each item named', async () => {
+test('a batch without a valid event gets 400 that names each item', async () => {
   const { key } = await edge.app();
   const event = { event: 'bought', distinct_id: 'u1', properties: { revenue: 5 } };
   const { status, body } = await edge.post('/sdk/posthog/batch/', key, { batch: [event, 7] });
@@ -129,7 +129,7 @@ test('a batch without a valid event is answered 400 with each item named', async
   ]);
 });
 
-test('an event carries the names that an alias or its context gives its device, in either direction', async () => {
+test('an event carries the aliases of its device, from an alias call or its context, in either direction', async () => {
   const { app_id, key } = await edge.app();
   const track = (messageId: string, more: object) => ({ type: 'track', event: 'x', messageId, ...more });
   const send = (batch: object[]) => edge.post('/sdk/segment/v1/batch', key, { batch });
@@ -159,7 +159,7 @@ test("the country of a server's event is looked up by the device's address, of w
   expect(recorded(own.app_id).map(({ device_ip }) => device_ip)).toEqual(['198.51.100.0', '']);
 });
 
-test('a page of another origin may send the headers of every client', async () => {
+test('a page of another origin may send the headers of every supported client', async () => {
   const ask = (path: string) =>
     fetch(edge.base + path, {
       method: 'OPTIONS',
@@ -180,7 +180,7 @@ test('a page of another origin may send the headers of every client', async () =
   }
 });
 
-test("each of Segment's calls has a path, which says what the call is; a rejected one gets 400 with its field", async () => {
+test('each of Segment’s calls has a path that gives its type; a rejected call gets 400 with its field', async () => {
   const { app_id, key } = await edge.app();
   const send = (end: string, body: object) => edge.post(`/sdk/segment/v1/${end}`, '', { writeKey: key, ...body });
   for (const end of ['t', 'track']) {
@@ -199,7 +199,7 @@ test("each of Segment's calls has a path, which says what the call is; a rejecte
   expect((await edge.post('/sdk/segment/v1/t', '', { writeKey: newApiKey(), event: 'x' })).status).toBe(401);
 });
 
-test("PostHog's captures are accepted on each of its paths and in each form of body", async () => {
+test('PostHog’s captures are accepted on each of its paths and in each body format', async () => {
   const { app_id, key } = await edge.app();
   let sent = 0;
   const capture = () => ({ event: `x${sent++}`, properties: { distinct_id: 'u1', token: key } });
@@ -254,7 +254,7 @@ test("PostHog's captures are accepted on each of its paths and in each form of b
   expect((await post('e/', JSON.stringify([{ event: 'x', distinct_id: 'u1' }]))).status).toBe(401);
 });
 
-test('clients get settings that switch off what Signpost does not have, for a known key only', async () => {
+test('clients get settings that turn off features Signpost does not have, but only for a known key', async () => {
   const { key } = await edge.app();
   const get = async (path: string) => {
     const answer = await fetch(edge.base + path, { headers: { 'x-forwarded-proto': 'https' } });
@@ -291,7 +291,7 @@ test('a body is parsed only after its key has been accepted', async () => {
   expect([(await broken(newApiKey())).status, (await broken(key)).status]).toEqual([401, 400]);
 });
 
-test('errors name fields as the client sent them, and properties that are no object are rejected with their amount', async () => {
+test('errors name fields as the client sent them, and properties that are not an object are rejected with their amount', async () => {
   const { app_id, key } = await edge.app();
   const faults = async (path: string, batch: readonly object[]) => {
     const { body } = await edge.post(path, key, { batch });
@@ -325,7 +325,7 @@ test('errors name fields as the client sent them, and properties that are no obj
   expect(recorded(app_id)).toEqual([]);
 });
 
-test('a key in the body of another app than the key in the header gets 400 with its field named', async () => {
+test('a key in the body that belongs to another app than the key in the header gets 400 with its field', async () => {
   const [one, other] = [await edge.app(), await edge.app()];
   for (const [path, field] of [
     ['/sdk/segment/v1/batch', 'writeKey'],
@@ -359,7 +359,7 @@ test('an address over its limit is refused before its body is read; a key in a h
   }
 });
 
-test('a link is created as by the dashboard, under the rules of the app', async () => {
+test('a link is created as in the dashboard, under the rules of the app', async () => {
   const { app_id, key, host } = await edge.app({}, ['shop.example.com']);
   const other = await edge.app();
   const body = {

@@ -20,9 +20,9 @@ import type { Receipt } from './sent-time.ts';
 /** How items of a service are read, and how it answers. */
 interface Service {
   readonly itemOf: (item: unknown, receipt: Receipt) => ForeignItem;
-  /** The error of an item, with the names that the client uses. */
+  /** Converts the error of an item to the client's field names. */
   readonly asSent: (error: EventError, item: unknown) => EventError;
-  /** What the service itself answers. */
+  /** The answer of the service itself. */
   readonly answer: object;
 }
 
@@ -30,7 +30,7 @@ const segment: Service = { itemOf: segmentItem, asSent: segmentError, answer: { 
 const posthog: Service = { itemOf: posthogItem, asSent: posthogError, answer: { status: 1 } };
 
 export const BODY_BYTES_MAX = 1_048_576;
-/** These clients add parameters of their own: a version, a compression, the number of the attempt. */
+/** These clients add their own parameters: a version, a compression, the number of the attempt. */
 export const anyQuery = Type.Object({}, { additionalProperties: true });
 /** The fields of an event are documented by the other service. */
 const itemSchema = Type.Object({}, { additionalProperties: true });
@@ -45,7 +45,7 @@ const segmentAnswers = {
   },
 };
 
-/** The calls by the ends of their paths: browsers use the letters. */
+/** The calls by the last part of their path; browsers use the single letters. */
 const segmentCalls: Readonly<Record<string, string>> = {
   ...{ t: 'track', track: 'track', i: 'identify', identify: 'identify', g: 'group', group: 'group' },
   ...{ a: 'alias', alias: 'alias', p: 'page', page: 'page', s: 'screen', screen: 'screen' },
@@ -165,7 +165,7 @@ async function track(
   const conflict = keyConflict({ header, keyInBody: caller.keyInBody }, keys);
   if (conflict) return conflict;
   if (items.length > EVENTS_MAX) return invalid('batch', `must contain at most ${EVENTS_MAX} events`);
-  // These clients mostly run on servers, whose address says nothing about the user; a browser's does.
+  // Most of these clients run on servers, whose address is unrelated to the user; a browser's address is the user's.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
   const foreignItems = items.map((item) => itemOf(item, { receivedMs, sentAt }));
   const tracked = await foreign.track(foreignItems, { app: caller.app, ip: userIp, receivedMs });
@@ -173,8 +173,8 @@ async function track(
   const { accepted, duplicates, rejected } = tracked;
   const errors = tracked.errors.map((error) => asSent(error, items[error.index]));
   if (rejected === 0) return { status: 200, body: answer };
-  // Their clients report one status for the whole batch: 400 for a batch with an accepted event would report that event
-  // as lost.
+  // Clients report one status for the whole batch: a 400 for a batch with an accepted event would report that event as
+  // lost.
   if (accepted + duplicates > 0) return { status: 200, body: { ...answer, rejected, errors } };
   return invalidFields(errors.map(({ index, field, message }) => ({ field: fieldOf(nameOf(index), field), message })));
 }

@@ -1,4 +1,6 @@
-/** The record of an install, or of a link that opened an installed app: the device's own description, and its click. */
+/**
+ * The record of an install, or of an opening of an installed app by a link: the device's description, and its click.
+ */
 import { type CampaignField, type CampaignTexts, utmFrom } from '#common/campaign-fields.ts';
 import { type InstallRecord, installTextMax } from '#common/log/install-record.ts';
 import { cut } from '#common/log/record.ts';
@@ -8,7 +10,7 @@ import type { Asker } from '#gateway/match/asker.ts';
 import type { Match } from '#gateway/match/match-result.ts';
 import type { MatchFields } from '#gateway/match/match-schema.ts';
 
-/** The fields of a link in a record, besides its id. */
+/** The fields of a link in a record, other than its id. */
 export type LinkCampaign = Partial<Pick<LinkFacts, CampaignField>>;
 
 export interface Attribution<Link = LinkFacts> {
@@ -18,7 +20,7 @@ export interface Attribution<Link = LinkFacts> {
 
 type OwnFields = Pick<InstallRecord, 'install_id' | 'time' | 'installed_at' | 'user_id' | 'trigger' | 'properties'>;
 
-/** The campaign of a click: that of its link, with the utm parameters of its own query, like the click's record. */
+/** The campaign of a click: that of its link, with the utm parameters of its own query, as in the click's record. */
 export function campaignOf(link: LinkCampaign | null, query: string): CampaignTexts {
   const utm = effectiveUtm(
     utmFrom((name) => link?.[name] ?? ''),

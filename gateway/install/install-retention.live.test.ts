@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge.stop());
 
-test('installs older than the retention are deleted with their names, a few at a time, and younger ones stay', async () => {
+test('installs older than the retention are deleted with their identifiers, a few at a time, and newer ones stay', async () => {
   const app = await edge.app();
   const install = (device_id: string) => edge.post('/sdk/install', app.key, { platform: 'ios', device_id });
   const first = [await install('old-1'), await install('old-2'), await install('old-3')];

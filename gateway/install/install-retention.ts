@@ -1,7 +1,7 @@
 /**
- * Deletes installs that exceed the retention of their rows in ClickHouse, aliases that no attribution window reaches,
- * and what is older than a year in the audit log, a few at a time. Every SDK edge does it; two at the same time take different rows. A device that returns
- * later is a new install.
+ * Deletes, a few at a time, installs that exceed the retention of their rows in ClickHouse, aliases that no attribution
+ * window reaches, and audit log rows older than a year. Every SDK edge does this; concurrent runs lock different rows.
+ * A device that returns later is a new install.
  */
 import type { Clock } from '#common/clock.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
@@ -12,7 +12,10 @@ import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 const lookMs = HOUR_MS;
 /** The longest attribution window. */
 const aliasDays = 90;
-/** Installs per statement, and the pause before the next one: a large backlog does not keep an edge busy. */
+/**
+ * Maximum installs per statement, and the pause before the next one, so that a large backlog does not keep an edge
+ * busy.
+ */
 const stepInstallsMax = 1_000;
 const stepPauseMs = 1_000;
 
@@ -68,7 +71,11 @@ export class InstallRetention implements Part {
     );
   }
 
-  /** Deletes the oldest rows of the audit log beyond a year. @returns how many. @throws PostgresUnavailable */
+  /**
+   * Deletes the oldest rows of the audit log that are older than a year.
+   * @returns how many.
+   * @throws PostgresUnavailable
+   */
   async stepAuditLog(rowsMax = stepInstallsMax): Promise<number> {
     const sql = 'SELECT signpost_trim_audit_log($1) AS trimmed';
     const [row] = await this.#parts.db.query<{ trimmed: number }>(sql, [rowsMax]);

@@ -1,4 +1,4 @@
-/** What an app sends after it was installed, and the answer. */
+/** Schemas of POST /sdk/install: what an app sends after it was installed, and the answer. */
 import { type Static, Type } from 'typebox';
 import { installTextMax } from '#common/log/install-record.ts';
 import { deviceFields, LinkBriefSchema, matchTypes } from '#gateway/match/match-schema.ts';

@@ -1,7 +1,7 @@
-/** Installs in Postgres: under any concurrency and across restarts, the first answer is final. */
+/** Stores installs in Postgres. Under any concurrency and across restarts, the first answer is final. */
 import { type Queries, violatedConstraint } from '#common/stores/postgres.ts';
 
-/** The answer to an install, except what follows from its link. */
+/** The answer to an install, except for fields that are read from its link. */
 export interface InstallAnswer {
   readonly attributed: boolean;
   readonly match_type: string;
@@ -18,9 +18,9 @@ export interface KeptInstall {
   readonly is_new: boolean;
   readonly install_id: string;
   readonly answer: InstallAnswer;
-  /** The line for the log, until the journal is known to have it. */
+  /** The line for the log; null once the journal is known to have it. */
   readonly record: string | null;
-  /** The device had another install of the app before, as far back as installs are stored. */
+  /** Whether the device had another install of the app before, within the retention of installs. */
   readonly is_reinstall: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface NewInstall {
   readonly time: number;
 }
 
-/** The name by which an install is identified, and a second one by which it can be found. */
+/** The identifier of an install, and a second one by which it can be found. */
 export interface InstallNames {
   readonly first: string;
   readonly second: string;
@@ -46,7 +46,7 @@ export class InstallStore {
     this.#db = db;
   }
 
-  /** The install under this name, if there is one. */
+  /** The install with this identifier, if there is one. */
   async find(appId: string, name: string): Promise<KeptInstall | null> {
     const [row] = await this.#db.query<KeptInstall>(
       `SELECT false AS is_new, a.install_id, a.answer, a.record, a.is_reinstall
@@ -58,7 +58,10 @@ export class InstallStore {
     return row ?? null;
   }
 
-  /** The new install, or the one that was there first; 'click_taken' if another install has the click. */
+  /**
+   * Stores the install.
+   * @returns it, or the one that was stored first; 'click_taken' if another install has the click.
+   */
   async keep(install: NewInstall): Promise<KeptInstall | 'click_taken'> {
     const { app_id, install_id, names, answer, record, time } = install;
     try {
@@ -84,7 +87,7 @@ export class InstallStore {
     }
   }
 
-  /** Whether there is an install under this name. */
+  /** Whether there is an install with this identifier. */
   async has(appId: string, name: string): Promise<boolean> {
     const rows = await this.#db.query(
       'SELECT 1 AS found FROM install_names WHERE app_id = $1 AND name = $2',
@@ -105,8 +108,8 @@ export class InstallStore {
 }
 
 /**
- * The name of the install that a device refers to: the install's own id, or else the device's; empty if it sends
- * neither.
+ * The identifier of the install that a device refers to: the install's own id, otherwise the device's; empty if it
+ * sends neither.
  */
 export function installNameOf({
   install_id,

@@ -104,7 +104,7 @@ test('an install, its events and an opening have the utm parameters with which t
   expect(JSON.parse(edge.lines('click').at(-1) ?? '')).toMatchObject({ utm_source: 'page' });
 });
 
-test('an install that is sent again, by its id, after a restart or after Redis lost everything gets the first answer', async () => {
+test('an install that is resent, by its id, after a restart or after Redis lost everything gets the first answer', async () => {
   const app = await place();
   const click_id = await click(app);
   const body = { platform: 'ios', device_id: 'd1', click_id };
@@ -143,7 +143,7 @@ test('an install uses the result of a match by its id', async () => {
   expect(install.body).toMatchObject({ attributed: true, match_type: 'click_id', click_id });
 });
 
-test('a link that opened the app can be referred to for as long as the app attributes', async () => {
+test('a link that opened the app can be referred to for the whole attribution window', async () => {
   const app = await place();
   const url = `https://${app.host}/summer`;
   const { body: match } = await edge.post('/sdk/match', app.key, { platform: 'ios', url, device_id: 'd1' });
@@ -152,7 +152,7 @@ test('a link that opened the app can be referred to for as long as the app attri
   expect(keptMs).toBeGreaterThan(167 * HOUR_MS);
   const repeatedMs = await edge.redis.commands.pttl(`open:${app.app_id}:d1:${url}`);
   expect(repeatedMs).toBeLessThanOrEqual(10_000);
-  // Simulates the passing of those seconds: the guard against an opening sent twice has expired.
+  // Simulates that this time has passed: the key that detects repeated openings has expired.
   await edge.redis.commands.del(`open:${app.app_id}:d1:${url}`);
   const answer = await edge.post('/sdk/install', app.key, {
     platform: 'ios',
@@ -174,7 +174,7 @@ test('a link that opened the app can be referred to for as long as the app attri
   ]);
 });
 
-test('an install without a click is organic, and a missing required field gets 400', async () => {
+test('an install without a click is organic, and one without a required field gets 400', async () => {
   const app = await place();
   const organic = await edge.post('/sdk/install', app.key, { platform: 'ios', install_id: 'mine-1' });
   expect(organic).toMatchObject({
@@ -197,10 +197,10 @@ test('an install without a click is organic, and a missing required field gets 4
   }
 });
 
-test('many concurrent installs of few devices are one install per device', async () => {
+test('many concurrent installs of a few devices are stored as one install per device', async () => {
   const app = await place();
   const devices = 100;
-  // Several for the same device at the same moment, others soon after.
+  // Several for the same device at the same time, others soon after.
   const answers = await edge.crowd(10 * devices, (n) => {
     const device_id = `d${n % devices}`;
     const body = { platform: 'ios', device_id, ...(n % 3 === 0 ? {} : { app_version: String(n) }) };

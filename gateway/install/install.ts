@@ -1,3 +1,4 @@
+/** POST /sdk/install: stores an install with its attribution; repeated requests get the first answer. */
 import { installTime } from '#common/event-time.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { hasLongNumber, propertiesIn } from '#common/log/long-numbers.ts';

@@ -1,7 +1,7 @@
 /**
- * One install: look it up, else match, store, journal, answer. An answer, first or repeated, is sent only once the
- * journal has the record: if the process that stored an install dies before that, the next request journals it. A
- * record that is journalled twice has the same install_id and is counted once.
+ * Handles one install: look it up, otherwise match, store, journal, answer. An answer, first or repeated, is sent only
+ * once the journal has the record: if the process that stored an install dies before that, the next request journals
+ * it. A record that is journalled twice has the same install_id and is counted once.
  */
 import { addressNetworkOf, keptAddress } from '#common/address-writer.ts';
 import type { RecentInstalls } from '#common/attribution/recent-installs.ts';
@@ -99,12 +99,12 @@ export class Installation {
     return { install_id, answer, is_reinstall, duplicate: true };
   }
 
-  /** True when the journal has the record. */
+  /** @returns whether the journal has the record. */
   async #record(appId: string, { install_id, record, is_reinstall }: KeptInstall): Promise<boolean> {
     if (record === null) return true;
     const json = is_reinstall ? reinstallJson(record) : record;
     if (!(await this.#parts.records.write('install', appId, [{ id: install_id, json }]))) return false;
-    // If this fails, the next request writes the record once more, and it is counted once.
+    // If this fails, the next request journals the record again, which is counted once.
     await this.#parts.store.recorded(appId, install_id).catch(() => undefined);
     return true;
   }
@@ -113,7 +113,7 @@ export class Installation {
     const { links } = this.#parts;
     const match = await this.#match(fields, asker);
     if (match instanceof Rejection) return match;
-    // The first answer is final, so it waits for the click.
+    // The first answer is final, so it must wait for the click.
     if (match?.reason === 'click_pending') {
       return unavailable('The click has not been processed yet. Send the install again.', ASK_AGAIN_MS / 1000);
     }
@@ -128,14 +128,14 @@ export class Installation {
     if (!fields.match_id) return matching.match(fields, asker);
     try {
       const match = await matching.byId(fields.match_id, asker.app.app_id);
-      // "No match" is not stored by id, so an unknown id may be that, or a guess: the rules decide again.
+      // A result without a match is not stored by id, so an unknown id may be that, or invented: match again.
       return match ?? (await matching.match(fields, asker));
     } catch {
       return unavailable('Matches cannot be looked up at the moment. Send the install again later.');
     }
   }
 
-  /** Lets events that follow find their install immediately. */
+  /** Caches the install in Redis, so that the next events find it immediately. */
   async #remember(
     fields: InstallFields,
     { app, ip }: Asker,

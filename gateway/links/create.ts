@@ -1,3 +1,4 @@
+/** POST /sdk/links: creates a link for the API key's own app, with destinations that the app allows. */
 import { forbidden, invalid, invalidFields } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import { createLink } from '#common/links/link-creation.ts';
@@ -35,10 +36,10 @@ export const createSdkLink = sdkRoute({
     if (body.app_id !== undefined && body.app_id !== app.app_id)
       return forbidden('The API key belongs to another app.');
     const given = destinations.map((field) => ({ field, url: body[field] }));
-    const elsewhere = [...given, ...ruleDestinations(body.rules)].filter(
+    const disallowed = [...given, ...ruleDestinations(body.rules)].filter(
       ({ url }) => !isAllowed(url, app.allowed_destination_hosts),
     );
-    if (elsewhere.length > 0) return invalidFields(elsewhere.map(({ field }) => ({ field, message: foreignHost })));
+    if (disallowed.length > 0) return invalidFields(disallowed.map(({ field }) => ({ field, message: foreignHost })));
     if (typeof body.external_id === 'string') {
       const known = await byExternalId(tenancy, app, body.external_id);
       if (known) return { status: 200, body: linkAnswer(known, shortUrl) };
@@ -51,8 +52,8 @@ export const createSdkLink = sdkRoute({
         return { status: 201, body: linkAnswer(link, shortUrl) };
       }
       case 'taken': {
-        // Another request created it in the meantime. Which of two unique indexes reports the conflict is arbitrary: a
-        // retry violates both.
+        // Another request created it in the meantime. Which of the two unique indexes reports the conflict is
+        // arbitrary, because a retry violates both.
         const known =
           typeof body.external_id === 'string' ? await byExternalId(tenancy, app, body.external_id) : undefined;
         if (known) return { status: 200, body: linkAnswer(known, shortUrl) };

@@ -1,5 +1,5 @@
 /**
- * What attribution needs to know about a link, by its id: from process memory, then Postgres. It follows changes
+ * The data of a link that attribution needs, by id: from process memory, otherwise from Postgres. Changes arrive
  * through the link cache; while that is not subscribed to changes, memory is trusted for one second.
  */
 import { LRUCache } from 'lru-cache';
@@ -17,7 +17,7 @@ const FRESH_UNSUBSCRIBED_MS = 1_000;
 /** While Postgres is unavailable, known links are used for this long. */
 const STALE_MS = HOUR_MS;
 const ABSENT_FRESH_MS = 2_000;
-/** Changes remembered while links are being read; beyond it, everything is read again. */
+/** Maximum number of changes remembered while links are being read; beyond it, everything is read again. */
 const CHANGES_MAX = 1_000;
 
 /** Includes deleted and archived links: a click on one still happened. */
@@ -52,11 +52,11 @@ export class LinkIndex {
   readonly #db: Queries;
   readonly #clock: Clock;
   readonly #known: LRUCache<string, Entry>;
-  /** Names of entries by the URL of their link, which is what changes refer to. */
+  /** Keys of entries by the URL of their link; changes refer to links by URL. */
   readonly #byUrl = new Map<string, string>();
   readonly #cache: Pick<LinkCache, 'isSubscribed' | 'watch'>;
   #reading = 0;
-  /** Links that changed while links were being read, so that what was read may be outdated. */
+  /** Links that changed while links were being read, so that the result may be outdated. */
   readonly #changedMeanwhile = new Set<string>();
   #validSinceMs = 0;
 
@@ -134,7 +134,7 @@ export class LinkIndex {
     if (entry) entry.isDoubted = true;
   }
 
-  /** Every known link is looked up again before its next use, but remains usable if Postgres is unavailable. */
+  /** Every known link is looked up again before its next use, but stays usable if Postgres is unavailable. */
   #doubtAll(): void {
     this.#validSinceMs = this.#clock() + 1;
     this.#changedMeanwhile.clear();

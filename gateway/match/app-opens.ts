@@ -1,6 +1,6 @@
 /**
- * App openings by a link on a device that has the app, recorded separately from installs and clicks. An opening has the
- * id and the time of its match: recorded twice, it is counted once.
+ * Records openings of an installed app by a link, separately from installs and clicks. An opening has the id and the
+ * time of its match, so that it is counted once even if recorded twice.
  */
 import { timeOfId } from '#common/ids.ts';
 import { installJson } from '#common/log/install-record.ts';
@@ -13,8 +13,8 @@ import type { Match } from './match-result.ts';
 import type { MatchFields } from './match-schema.ts';
 
 /**
- * An opening is answered without waiting long for Postgres: if Postgres is slow, it is only unknown whose opening it
- * was.
+ * An opening is answered without waiting long for Postgres: if Postgres is slow, the opening is recorded without a
+ * known install.
  */
 const INSTALL_KNOWN_WITHIN_MS = 500;
 
@@ -34,8 +34,8 @@ export class AppOpens {
   }
 
   /**
-   * The link opened the app directly. A request that reports an install is not an opening. @returns false if it can't
-   * be recorded.
+   * Records that a link opened the app directly. A request that reports an install is not an opening.
+   * @returns false if it can't be recorded.
    */
   async byUrl(match: Match, link: LinkCampaign, fields: MatchFields, asker: Asker): Promise<boolean> {
     const { install_name, app } = asker;
@@ -44,7 +44,7 @@ export class AppOpens {
     return await this.#record(isKnown ? 'reengagement' : 'deep_link', { match, link }, fields, asker);
   }
 
-  /** A device with a known install has claimed a later click. @returns false if it can't be recorded. */
+  /** Records that a device with a known install has claimed a later click. @returns false if it can't be recorded. */
   async byClick(match: Match, fields: MatchFields, asker: Asker): Promise<boolean> {
     const link = await this.#parts.links.find(match.app_id, match.link_id);
     return link !== undefined && (await this.#record('reengagement', { match, link }, fields, asker));

@@ -9,7 +9,7 @@ export interface Asker {
    */
   readonly device: string;
   readonly user_agent: string;
-  /** A name of the device's install (install-store.ts), or empty; null if the request is an install itself. */
+  /** An identifier of the device's install (install-store.ts), or empty; null if the request itself is an install. */
   readonly install_name: string | null;
   /** The install that is being tracked, if the request is one. */
   readonly install_id?: string;

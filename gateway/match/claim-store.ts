@@ -1,17 +1,20 @@
-/** Claims in Postgres, and the edge's only SQL on them. Ingest deletes expired ones. */
+/** Stores claims in Postgres; all SQL of the edge on claims. Ingest deletes expired ones. */
 import type { Queries } from '#common/stores/postgres.ts';
 
 export interface ClickClaim {
   readonly click_id: string;
   readonly app_id: string;
-  /** Empty if the app names no device. */
+  /** Empty if the app sends no device id. */
   readonly device: string;
   readonly match_id: string;
   /** The match as JSON. */
   readonly answer: string;
-  /** This claim is the device's answer until it brings new evidence; false for a click by which it returned. */
+  /**
+   * Whether this claim is the device's answer until it brings new evidence; false for a later click of a returning
+   * device.
+   */
   readonly is_first: boolean;
-  /** The claim is a re-engagement, and its opening is not yet known to be in the journal. */
+  /** Whether the claim is a re-engagement with an opening that is not yet known to be in the journal. */
   readonly is_open_due: boolean;
 }
 
@@ -19,13 +22,13 @@ export interface NewClaim extends Omit<ClickClaim, 'is_open_due'> {
   readonly hours: number;
   /** Epoch milliseconds of the click. */
   readonly clicked_at: number;
-  /** A name of the device's install (install-store.ts); empty if the claim is an install's own. */
+  /** An identifier of the device's install (install-store.ts); empty if an install made the claim. */
   readonly install_name: string;
 }
 
 export interface StoredClaims {
   readonly stored: number;
-  /** Clicks of the re-engagements among them. */
+  /** Clicks of the re-engagements among the stored claims. */
   readonly open_due: readonly string[];
 }
 
@@ -34,17 +37,17 @@ export interface DeviceName {
   readonly device: string;
 }
 
-/** Every method throws PostgresUnavailable when Postgres does not answer. */
+/** Every method throws PostgresUnavailable if Postgres does not answer. */
 export interface ClaimStore {
   /**
    * Stores the claims whose click has none yet; a first claim only if its device has none. A claim of a device whose
    * install is older than the click is a re-engagement.
    */
   insert(claims: readonly NewClaim[]): Promise<StoredClaims>;
-  /** The claims on these clicks, and the first ones of these devices. */
+  /** The claims on these clicks, and the first claims of these devices. */
   find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<ClickClaim[]>;
   byMatchId(matchId: string): Promise<ClickClaim | null>;
-  /** Notes that the journal has the opening. */
+  /** Records that the journal has the opening. */
   opened(clickId: string): Promise<void>;
 }
 
@@ -59,7 +62,7 @@ export class PostgresClaimStore implements ClaimStore {
 
   async insert(claims: readonly NewClaim[]): Promise<StoredClaims> {
     const column = (of: (claim: NewClaim) => unknown) => claims.map(of);
-    // Returns one row however many were stored: parsing rows is this process's largest cost here.
+    // Returns one row however many claims were stored, because parsing rows is this process's largest cost here.
     const [row] = await this.#db.query<StoredClaims>(
       `WITH stored AS (INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at, is_first, is_open_due)
        SELECT click_id, app_id, device, match_id, answer, now() + make_interval(hours => hours), is_first,

@@ -35,7 +35,7 @@ async function place(settings = {}): Promise<Place> {
   return { ...app, link_id: await edge.link(app.app_id, 'summer') };
 }
 
-/** Puts a click where ingest puts it; `again` simulates Redis having lost it. */
+/** Stores a click as ingest does; `again` simulates that Redis has lost it. */
 async function click(
   { app_id, link_id }: Place,
   ageMs = 60_000,
@@ -55,7 +55,7 @@ async function match({ key }: Place, body: object) {
   return await edge.post('/sdk/match', key, { ...iphone, ...body });
 }
 
-test('a named click stays with its device when Redis has lost everything, and the device gets the same answer', async () => {
+test('a named click stays with its device after Redis lost everything, and the device gets the same answer', async () => {
   const app = await place();
   const { click_id, again } = await click(app);
   const first = await match(app, { click_id, device_id: 'd1' });
@@ -66,7 +66,7 @@ test('a named click stays with its device when Redis has lost everything, and th
   expect((await match(app, { click_id, device_id: 'd1' })).body).toEqual(first.body);
 });
 
-test('a click that was found by its address stays with its device when Redis has lost everything', async () => {
+test('a click found by its address stays with its device after Redis lost everything', async () => {
   const app = await place();
   const { click_id, again } = await click(app);
   const first = await match(app, { device_id: 'd1' });
@@ -75,11 +75,11 @@ test('a click that was found by its address stays with its device when Redis has
   await again();
   expect((await match(app, { device_id: 'd2' })).body.match_type).toBe('none');
   await edge.redis.commands.flushall();
-  // The click is no longer listed at the address; the device still gets its answer.
+  // The click is no longer listed at its address; the device still gets its answer.
   expect((await match(app, { device_id: 'd1' })).body).toEqual(first.body);
 });
 
-test('a click whose claim Redis has lost does not make another link ambiguous', async () => {
+test('a click with a claim that Redis has lost does not make another link ambiguous', async () => {
   const app = await place();
   const taken = await click(app);
   await match(app, { click_id: taken.click_id, device_id: 'd1' });
@@ -92,7 +92,7 @@ test('a click whose claim Redis has lost does not make another link ambiguous', 
   });
 });
 
-test('an install finds its match by match_id when Redis has lost everything', async () => {
+test('an install finds its match by match_id after Redis lost everything', async () => {
   const app = await place();
   const { click_id } = await click(app);
   const { match_id } = (await match(app, { click_id })).body;
@@ -101,7 +101,7 @@ test('an install finds its match by match_id when Redis has lost everything', as
   expect((await edge.post('/sdk/install', app.key, install)).body).toMatchObject({ attributed: true, click_id });
 });
 
-test('with Postgres unavailable a match that claims a click gets 500 with Retry-After, and others are answered', async () => {
+test('while Postgres is unavailable, a match that claims a click gets 500 with Retry-After, and others are answered', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const { click_id, again } = await click(app);
   const kept = await match(app, { click_id: (await click(app)).click_id, device_id: 'd1' });
@@ -120,7 +120,7 @@ test('with Postgres unavailable a match that claims a click gets 500 with Retry-
   expect((await match(app, { click_id, device_id: 'd3' })).body).toMatchObject({ matched: true, click_id });
 });
 
-test('of devices that request the same clicks from two processes at once, each click goes to one device and each device gets one click', async () => {
+test('if devices request the same clicks from two processes at once, each click goes to one device and each device gets one click', async () => {
   const [one, two] = [1, 2].map((n) => new Postgres({ url: postgres.url, name: `edge-${n}` }));
   if (!one || !two) throw new Error('two processes were started');
   const processes = [one, two].map((db) => new Claims(new PostgresClaimStore(db)));
@@ -148,7 +148,7 @@ test('of devices that request the same clicks from two processes at once, each c
   await Promise.all([one.close(), two.close()]);
 });
 
-// Last, because it leaves keys being looked up in Postgres for a moment.
+// Last, because it leaves key lookups in Postgres running for a moment.
 test('with a full Redis that rejects writes, matching works, and a click goes to one device only', async (context) => {
   const app = await place();
   const { click_id } = await click(app);

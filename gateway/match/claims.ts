@@ -1,14 +1,17 @@
 /**
- * One click, one device; one device, one first answer. One statement stores the claims of one turn of the event loop;
- * while the maximum number of statements is running, later claims collect. Postgres decides; a claim is answered after
- * its commit.
+ * Ensures that a click belongs to one device, and that a device has one first answer. One statement stores the claims
+ * of one turn of the event loop; while the maximum number of statements is running, later claims collect. Postgres
+ * decides; a claim is answered after its commit.
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import type { ClaimStore, ClickClaim, DeviceName, NewClaim } from './claim-store.ts';
 
 const BATCH_MAX = 500;
-/** Concurrent statements. An insert waits for the disk, a query does not; with fewer statements each carries more. */
+/**
+ * Maximum concurrent statements. An insert waits for the disk, a query does not; with fewer statements, each carries
+ * more.
+ */
 const INSERTS_OPEN_MAX = 2;
 const QUESTIONS_OPEN_MAX = 1;
 const WAITING_MAX = 20_000;
@@ -16,8 +19,8 @@ const WAITING_MAX = 20_000;
 const TRIES_MAX = 3;
 
 /**
- * The claim that is in force: the new one, the device's own on the same click (`kept`), another device's on it
- * (`taken`), or the device's first one, on another click (`answered`).
+ * The claim in force: the new one (`claimed`), the device's own on the same click (`kept`), another device's on that
+ * click (`taken`), or the device's first one, on another click (`answered`).
  */
 export interface ClaimOutcome {
   readonly state: 'claimed' | 'kept' | 'taken' | 'answered';
@@ -38,7 +41,7 @@ interface WaitingQuestion extends Waiting {
   readonly done: (found: ClickClaim[]) => void;
 }
 
-/** The holder of a click under this claim. */
+/** The holder of the click under this claim. */
 export function holderOf({ device, match_id }: ClickClaim): string {
   return device || match_id;
 }
@@ -60,14 +63,13 @@ export class Claims {
   }
 
   /**
-   * @throws PostgresUnavailable: it is then unknown whether the claim was stored; the device finds out with its next
-   * request.
+   * @throws PostgresUnavailable: it is then unknown whether the claim was stored; the device's next request finds out.
    */
   claim(claim: NewClaim): Promise<ClaimOutcome> {
     return new Promise((done, failed) => this.#claims.add({ claim: storable(claim), done, failed }));
   }
 
-  /** Notes that the journal has the opening of a claim. @throws PostgresUnavailable */
+  /** Records that the journal has the opening of a claim. @throws PostgresUnavailable */
   opened(clickId: string): Promise<void> {
     return this.#store.opened(clickId);
   }
@@ -107,7 +109,7 @@ export class Claims {
       for (const { claim, done } of batch) done(claimed(claim));
       return [];
     }
-    // Some were not stored: read the claims that are in force.
+    // Some were not stored: read the claims in force.
     const named = batch.filter(({ claim }) => claim.device !== '');
     const found = await this.#store.find(
       batch.map(({ claim }) => claim.click_id),
@@ -147,7 +149,7 @@ export class Claims {
   }
 }
 
-/** Collects the items of one turn, runs a few batches concurrently, and bounds how many items wait. */
+/** Collects the items of one turn, runs a few batches concurrently, and limits how many items wait. */
 class Batches<T extends Waiting> {
   readonly #run: (batch: readonly T[]) => Promise<void>;
   readonly #openMax: number;
@@ -196,7 +198,7 @@ function deviceKey({ app_id, device }: DeviceName): string {
   return `${app_id} ${device}`;
 }
 
-/** Postgres stores neither NUL nor unpaired surrogates, and one bad claim must not fail the others of its batch. */
+/** Postgres stores neither NUL nor unpaired surrogates, and one invalid claim must not fail the others of its batch. */
 function storableText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }

@@ -6,7 +6,7 @@ import type { Nats } from '#common/stores/nats.ts';
 import { CLICK_KNOWN_WITHIN_MS } from './young-clicks.ts';
 
 export interface ClickLookup {
-  /** `click_id` is well-formed. Never fails. */
+  /** `click_id` must be well-formed. Never fails. */
   find(question: ArchiveQuestion): Promise<ArchiveAnswer>;
 }
 
@@ -22,7 +22,7 @@ export class NatsClickArchive implements ClickLookup {
   #nats: Nats | null = null;
   #open = 0;
 
-  /** @param nats may connect at any later time; until then nothing can be looked up. */
+  /** @param nats may connect at any later time; until then, lookups return `unavailable`. */
   constructor(nats: Promise<Nats>) {
     nats.then(
       (there) => {

@@ -10,7 +10,7 @@ test.each([
   ['as it was set', plain],
   ['encoded once', encodeURIComponent(plain)],
   ['encoded twice', encodeURIComponent(encodeURIComponent(plain))],
-])('a click in a referrer that is %s is read', (_, install_referrer) => {
+])('a click id in a referrer that is %s is found', (_, install_referrer) => {
   const fields: MatchFields = { platform: 'android', install_referrer };
   expect(namedClicks(fields)).toEqual([{ type: 'install_referrer', click_id }]);
 });

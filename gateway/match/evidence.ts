@@ -1,4 +1,4 @@
-/** Extracts the clicks that a device names from the texts that contain them. */
+/** Extracts the click ids that a device sends as evidence. */
 import { isId } from '#common/ids.ts';
 import type { EvidenceType } from '#common/match/rules.ts';
 import type { MatchFields } from './match-schema.ts';
@@ -8,7 +8,7 @@ export interface NamedClick {
   readonly click_id: string;
 }
 
-/** In order of precedence. What is not one of our click ids is left out. */
+/** In order of precedence. Ids that are not well-formed click ids are omitted. */
 export function namedClicks(fields: MatchFields): NamedClick[] {
   const named: NamedClick[] = [];
   const add = (type: EvidenceType, click_id: string) => {
@@ -23,7 +23,7 @@ export function namedClicks(fields: MatchFields): NamedClick[] {
 const encodingsMax = 2;
 
 /**
- * The Play Store passes the referrer on decoded, or as in the store's URL; SDKs that encode it again send it encoded
+ * The Play Store passes the referrer decoded, or as in the store's URL; SDKs that encode it again send it encoded
  * twice.
  */
 function fromReferrer(text: string): string {
@@ -44,7 +44,7 @@ function fromUrl(text: string): string {
   return URL.canParse(text) ? (new URL(text).searchParams.get('click_id') ?? '') : '';
 }
 
-/** Parameters of a query string; the first of each name. */
+/** The parameters of a query string; of repeated ones, the first. */
 export function queryParams(query: string): Record<string, string> {
   const params: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(query)) {

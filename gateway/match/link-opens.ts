@@ -1,6 +1,4 @@
-/**
- * An app that was opened by a link reports it: the link is found by its URL, and the opening is recorded as a click.
- */
+/** Handles reports that a link opened the app: finds the link by its URL, and records the opening as a click. */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
@@ -68,7 +66,7 @@ export class LinkOpens {
     const found = long === null ? short : long?.found;
     if (found === undefined)
       return unavailable('Links cannot be looked up at the moment. Send the request again later.');
-    // Other paths of the app's host may be places in the app.
+    // Other paths of the app's host may be paths within the app.
     if (found === null) return code !== null && hostname === asker.app.host && isOrdinaryCode(code) ? 'unusable' : null;
     const { link, app } = found;
     const time = this.#clock();
@@ -103,7 +101,10 @@ export class LinkOpens {
     return isKept ? open : unavailable('The opening cannot be recorded at the moment. Send the request again later.');
   }
 
-  /** A Firebase long link, which becomes a link if it is none yet. Null if the URL is none; undefined if no store answers. */
+  /**
+   * A Firebase long link, which is created as a link if it does not exist yet. Null if the URL is not a long link;
+   * undefined if no store answers.
+   */
   async #longLink(
     host: string,
     path: string,
@@ -125,8 +126,8 @@ export class LinkOpens {
 }
 
 /**
- * A native app's own requests name its HTTP library as user agent, but statistics by platform need the device. So what
- * the SDK reports is expressed in that platform's browser format.
+ * A native app's own requests name its HTTP library as user agent, but statistics by platform need the device. So the
+ * fields that the SDK reports are formatted as a browser user agent of that platform.
  */
 function userAgentOf({ platform, os_version, device_model }: MatchFields, header: string): string {
   const version = /^\d+(\.\d+)*/.exec(os_version ?? '')?.[0] ?? '';

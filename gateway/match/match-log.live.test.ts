@@ -43,7 +43,7 @@ function recorded(app_id: string): Read[] {
   });
 }
 
-test('each decided answer has one record under its match_id, and a repeated answer has no second one', async () => {
+test('each decided answer has one record under its match_id, and a repeated answer has no second record', async () => {
   const app = await edge.app();
   const link_id = await edge.link(app.app_id, 'one');
   const click_id = await click(app.app_id, link_id, { user_agent: instagram });
@@ -82,13 +82,13 @@ test('each decided answer has one record under its match_id, and a repeated answ
   });
 });
 
-test('if evidence decided, the record also says what would have been decided without it', async () => {
+test('if evidence decided, the record also has the decision without evidence', async () => {
   const app = await edge.app();
   const [mine, other] = [await edge.link(app.app_id, 'mine'), await edge.link(app.app_id, 'other')];
   const named = await click(app.app_id, mine);
   const right = await edge.post('/sdk/match', app.key, { ...iphone, click_id: named, device_id: 'd1' });
   expect(right.body.match_type).toBe('click_id');
-  // Redis gets its copy of the claim after the answer, and the shadow decision reads that copy.
+  // Redis gets its copy of the claim after the answer, and the decision without evidence reads that copy.
   const holder = async () => (await clicks.gather(app.app_id, '', '', [named])).named[0]?.claimed_by;
   await expect.poll(holder).toBe('d1');
   const elsewhere = await click(app.app_id, mine, { ip: '203.0.113.9' });
@@ -102,7 +102,7 @@ test('if evidence decided, the record also says what would have been decided wit
   ]);
 });
 
-test('an install has a match record too, which names it', async () => {
+test('an install has a match record too, which contains its id', async () => {
   const app = await edge.app();
   await edge.post('/sdk/install', app.key, { ...iphone, install_id: 'i-1' });
   expect(recorded(app.app_id)).toMatchObject([{ install_id: 'i-1', device_id: '', outcome: 'no_candidates' }]);
@@ -129,7 +129,7 @@ test.each([
   expect(lines.join().includes('198.51.100.57')).toBe(privacy_mode === 'full_ip');
 });
 
-test('of a hundred clicks at an address ten are stored, among them the best of each link', async () => {
+test('of a hundred clicks at an address ten are stored, including the best of each link', async () => {
   const app = await edge.app();
   const links = [await edge.link(app.app_id, 'link1'), await edge.link(app.app_id, 'link2')];
   for (let n = 0; n < 100; n++) {

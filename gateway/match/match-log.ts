@@ -1,7 +1,7 @@
 /**
  * Records each decision: the device's description, the clicks it was compared with, and the outcome. The answer waits
- * for the journal, so that every answered match can be examined. If evidence decided, the record also has what would
- * have been decided without it: compared with the evidence, that measures the precision for an app.
+ * for the journal, so that every answered match can be examined. If evidence decided, the record also has the decision
+ * that would have been made without it (the shadow decision): comparing the two measures the precision for an app.
  */
 import type { ClickAtAddress } from '#common/attribution/recent-clicks.ts';
 import { timeOfId } from '#common/ids.ts';
@@ -24,7 +24,7 @@ import type { NamedClick } from './evidence.ts';
 import type { Match } from './match-result.ts';
 import type { MatchFields } from './match-schema.ts';
 
-/** A decision on its way to becoming a match; absent if the rules were not consulted. */
+/** A decision that leads to a match; absent if the rules were not applied. */
 export interface Decided {
   readonly input: MatchInput;
   readonly decision: MatchDecision;
@@ -40,7 +40,7 @@ export interface Question {
   readonly startedMs: number;
 }
 
-/** Longest text of a signal; user agents and SDKs can send anything. */
+/** Maximum length of a signal's text, because user agents and SDKs can send anything. */
 const signalCharsMax = 64;
 const languagesMax = 8;
 
@@ -125,8 +125,8 @@ function shadowOf(
 }
 
 /**
- * First the best of each link, since they compete; then other scored ones; then those that a gate excluded, newest
- * first.
+ * Order: the best click of each link, since these compete; then other scored clicks; then clicks that a gate excluded,
+ * newest first.
  */
 function likeliest(judged: readonly JudgedClick[]): readonly JudgedClick[] {
   const sorted = judged.toSorted(
@@ -188,7 +188,7 @@ function rounded(value: number): number {
   return Math.round(value * 1e3) / 1e3;
 }
 
-/** Replaces what no column can store. */
+/** Replaces characters that no column can store. */
 function storable(text: string, max: number): string {
   return cut(text, max).toWellFormed().replaceAll('\0', '\uFFFD');
 }

@@ -4,7 +4,7 @@ import type { CandidateClick, MatchDecision, ScoredClick } from '#common/match/r
 import { signalsOfTraces } from '#common/match/signals.ts';
 import type { Match } from './match-result.ts';
 
-/** The holder of a click, as far as Postgres was asked. */
+/** The holder of each click, as far as it was read from Postgres. */
 type Holders = ReadonlyMap<string, string>;
 
 export function namedCandidate(found: Gathered['named'][number], holders: Holders): CandidateClick | null {

@@ -2,7 +2,7 @@
 import type { NoMatchReason } from '#common/match/rules.ts';
 import type { MatchType } from './match-schema.ts';
 
-/** A match as stored: under its match_id, and a device's first one under the device. */
+/** A match as stored: under its match_id, and a device's first match also under the device. */
 export interface Match {
   readonly match_id: string;
   readonly app_id: string;
@@ -19,7 +19,7 @@ export interface Match {
   readonly reason?: NoMatchReason;
 }
 
-/** Parses a stored match; it was written by this program, so its shape is known. */
+/** Parses a stored match. This program wrote it, so its format is not checked. */
 export function parseMatch(json: string): Match {
   return JSON.parse(json) as Match;
 }

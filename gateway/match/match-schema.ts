@@ -1,4 +1,4 @@
-/** What a device reports about itself, and the answer. */
+/** Schemas of POST /sdk/match: what a device reports about itself, and the answer. */
 import { type Static, Type } from 'typebox';
 import { utmFrom } from '#common/campaign-fields.ts';
 import { sdkPlatforms } from '#common/log/event-record.ts';

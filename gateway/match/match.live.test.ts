@@ -100,7 +100,7 @@ test('a named click is matched with certainty, with its link, data and query, on
   });
 });
 
-test('the install referrer and the clipboard name clicks too; another app gets nothing by them', async () => {
+test('the install referrer and the clipboard name clicks too; another app cannot use them', async () => {
   const app = await place();
   const other = await place();
   const one = await click(app);
@@ -124,7 +124,7 @@ test('a named click that cannot be used never leads to another click, and the an
   const other = await place();
   const [taken, foreign, old] = [await click(app), await click(other), await click(app, { ageMs: 169 * HOUR_MS })];
   await edge.post('/sdk/match', app.key, { platform: 'ios', click_id: taken, device_id: 'first' });
-  // What a guess would find.
+  // A click that matching by score would find.
   await click(app);
   const reasons: string[] = [];
   for (const click_id of [taken, foreign, old, newId('clk', Date.now() - HOUR_MS)]) {
@@ -158,9 +158,9 @@ test('a click that Redis does not have is matched from ClickHouse', async () => 
   edge.archive = async () => 'unknown';
 });
 
-test('for a click that cannot be looked up now, or that ClickHouse may not have yet, the device is asked to retry', async () => {
+test('for a click that cannot be looked up, or that ClickHouse may not have yet, the device is asked to retry', async () => {
   const app = await place();
-  // What a guess would find.
+  // A click that matching by score would find.
   await click(app);
   const click_id = newId('clk', Date.now() - HOUR_MS);
   const body = { ...iphone, click_id, device_id: 'd1' };
@@ -169,7 +169,7 @@ test('for a click that cannot be looked up now, or that ClickHouse may not have 
     const refused = await edge.post(path, app.key, body);
     expect([refused.status, refused.headers.get('retry-after') === null], path).toEqual([500, false]);
   }
-  // It is too old to be matched, whatever ClickHouse would answer.
+  // A click that is too old to be matched, whatever ClickHouse would answer.
   const expired = newId('clk', Date.now() - 169 * HOUR_MS);
   const final = await edge.post('/sdk/match', app.key, { ...body, click_id: expired });
   expect(final.body).toMatchObject({ matched: false, reason: 'click_unknown', retry_after_ms: null });
@@ -182,7 +182,7 @@ test('for a click that cannot be looked up now, or that ClickHouse may not have 
   expect(unknown.body).toMatchObject({ matched: false, reason: 'click_unknown', retry_after_ms: null });
 });
 
-test('a young click is waited for in Redis while ClickHouse cannot be queried', async () => {
+test('a recent click is waited for in Redis while ClickHouse cannot be queried', async () => {
   const app = await place();
   const click_id = newId('clk', Date.now());
   edge.archive = async () => 'unavailable';
@@ -192,7 +192,7 @@ test('a young click is waited for in Redis while ClickHouse cannot be queried', 
   edge.archive = async () => 'unknown';
 });
 
-test('a click that is too young to be known is waited for, and requested again when it does not arrive', async () => {
+test('a click that is too recent to be known is waited for, and the device is asked to retry if it does not arrive', async () => {
   const app = await place();
   await click(app);
   const time = Date.now();
@@ -207,7 +207,7 @@ test('a click that is too young to be known is waited for, and requested again w
     retry_after_ms: 2_000,
   });
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([500, '2']);
-  // It arrives during the wait.
+  // The click arrives during the wait.
   const waiting = ask();
   await click(app, { click_id, ip: '203.0.113.1' });
   expect((await waiting).body).toMatchObject({ match_type: 'click_id', click_id });
@@ -215,7 +215,7 @@ test('a click that is too young to be known is waited for, and requested again w
   expect(late.body).toMatchObject({ attributed: false, match_type: 'none' });
 });
 
-test('the same phone is found by its address and signals, and its click is not given out twice', async () => {
+test('the same phone is found by its address and signals, and its click is not matched twice', async () => {
   const app = await place();
   const click_id = await click(app, { query: 'from=ad' });
   const found = await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' });
@@ -228,14 +228,14 @@ test('the same phone is found by its address and signals, and its click is not g
     query_params: { from: 'ad' },
   });
   expect(found.body.matched_factors).toEqual(['ip', 'os_version', 'language', 'age']);
-  // The stored answer is the complete answer.
+  // The stored answer is complete.
   expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' })).body).toEqual(found.body);
   expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd2' })).body).toMatchObject({
     match_type: 'none',
   });
 });
 
-test('of two different links that are equally likely, neither is matched', async () => {
+test('if two different links are equally likely, neither is matched', async () => {
   const app = await place();
   const second = await edge.link(app.app_id, 'winter');
   await click(app);
@@ -274,7 +274,7 @@ test('a link that opened the app is matched, and recorded as one click', async (
   expect(foreign.body.match_type).toBe('none');
 });
 
-test('an expired link still opens its path in the app, an archived one does not', async () => {
+test('an expired link still opens its path in the app; an archived link does not', async () => {
   const app = await place();
   await edge.link(app.app_id, 'past', { expires_at: new Date(Date.now() - 1000) });
   await edge.link(app.app_id, 'gone', { archived: true });
@@ -284,11 +284,11 @@ test('an expired link still opens its path in the app, an archived one does not'
   expect(edge.lines('click').filter((line) => line.includes(app.app_id))).toHaveLength(1);
 });
 
-test('a link that leads nowhere never leads to another link by score, and the answer says why', async () => {
+test('an unusable link never leads to another link by score, and the answer says why', async () => {
   const app = await place();
   const stranger = await place();
   await edge.link(app.app_id, 'gone', { archived: true });
-  // What a guess would find.
+  // A click that matching by score would find.
   await click(app);
   const ask = (more: object) => edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1', ...more });
   const deleted = `https://${app.host}/deleted`;
@@ -302,7 +302,7 @@ test('a link that leads nowhere never leads to another link by score, and the an
   expect(other.body).toMatchObject({ match_type: 'probabilistic', reason: null });
 });
 
-test('a published change of a link is in answers and events within a second', async () => {
+test('a published change of a link appears in answers and events within a second', async () => {
   const app = await place();
   const url = `https://${app.host}/summer`;
   const campaign = async () => {
@@ -317,7 +317,7 @@ test('a published change of a link is in answers and events within a second', as
   expect(edge.events(app.app_id).map((event) => event.campaign)).toEqual(['winter']);
 });
 
-test('invalid fields get 400 and are named; unknown fields are ignored', async () => {
+test('invalid fields get 400 that names them; unknown fields are ignored', async () => {
   const { key } = await place();
   for (const [body, field] of [
     [{}, 'platform'],
@@ -331,15 +331,15 @@ test('invalid fields get 400 and are named; unknown fields are ignored', async (
   expect((await edge.post('/sdk/match', key, { platform: 'ios', future_field: { a: 1 } })).status).toBe(200);
 });
 
-test('when many devices compete for many clicks at once, no click is given to two devices', async () => {
+test('if many devices compete for many clicks at once, no click is matched to two devices', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const ids = await Promise.all(Array.from({ length: 100 }, () => click(app)));
-  // Neighbours request the same click, so that ten devices want each at the same moment.
+  // Consecutive devices request the same click, so that ten devices want each click at the same time.
   const ask = (n: number) =>
     edge.post('/sdk/match', app.key, { platform: 'ios', click_id: ids[Math.floor(n / 10)], device_id: `d${n}` });
   const answers = await edge.crowd(1_000, async (n) => {
     const first = await ask(n);
-    // Postgres may have no time for so many on a busy machine; a device then asks again.
+    // On a busy machine, Postgres may be too slow for so many requests; a device then repeats its request.
     return first.status === 500 ? await ask(n) : first;
   });
   const matched = answers.filter(({ body }) => body.matched).map(({ body }) => body.click_id);
@@ -375,7 +375,7 @@ test.each([
   },
 );
 
-/** Everything in Redis. */
+/** All keys and values in Redis. */
 async function redisTexts(): Promise<string[]> {
   const { commands } = edge.redis;
   const keys = await commands.keys('*');
@@ -390,7 +390,7 @@ async function redisTexts(): Promise<string[]> {
   return keys.map((key, at) => `${key} ${values[at]}`);
 }
 
-test('the limit of matches is per app, with its headers and Retry-After', async () => {
+test('the rate limit of matches applies per app, with its headers and Retry-After', async () => {
   const app = await place();
   await edge.close();
   await edge.open({ RATE_LIMIT_MATCH: '2' });
@@ -417,7 +417,7 @@ test('while Redis is unavailable, a match that needs recent clicks gets 500 with
   }
 });
 
-test('of two equally likely links at one address, the signals of their tap pages decide which is the device’s', async () => {
+test('of two equally likely links at one address, the signals of their tap pages decide which one the device clicked', async () => {
   const app = await place();
   const other = { app_id: app.app_id, link_id: await edge.link(app.app_id, 'winter', { path: '/w' }) };
   const [mine, theirs] = [await click(app, { ip: '198.51.100.81' }), await click(other, { ip: '198.51.100.81' })];
@@ -440,7 +440,7 @@ test('of two equally likely links at one address, the signals of their tap pages
   });
 });
 
-test('a link from an SDK leads only to hosts that the app allows, by its rules too', async () => {
+test('a link from an SDK leads only to hosts that the app allows, also by its rules', async () => {
   const app = await edge.app({}, ['example.com']);
   const inside = { url: 'https://example.com/' };
   const outside = { url: 'https://evil.example/' };
@@ -456,14 +456,14 @@ test('a link from an SDK leads only to hosts that the app allows, by its rules t
   expect(await create([inside])).toEqual([201, undefined]);
 });
 
-test('an app whose sdk_links is false lets its key create no links, and do everything else', async () => {
+test('an app with sdk_links false cannot create links with its key, but can do everything else', async () => {
   const app = await place({ sdk_links: false });
   const refused = await edge.post('/sdk/links', app.key, { path: '/a' });
   expect([refused.status, refused.body.error]).toMatchObject([403, { details: { reason: 'sdk_links_off' } }]);
   expect((await edge.post('/sdk/match', app.key, iphone)).status).toBe(200);
 });
 
-test('an app that a long link opens, and one that is installed by a click on it, get the deep link as Firebase gave it', async () => {
+test('an app that is opened by a long link, or installed after a click on one, gets the deep link as Firebase passed it', async () => {
   const app = await edge.app({ firebase_links: { hosts: ['www.example.com'], prefixes: ['/promo'] } });
   const link = 'https://www.example.com/p/7?color=red';
   const long = (given: object, path = '/') =>
@@ -476,7 +476,7 @@ test('an app that a long link opens, and one that is installed by a click on it,
     data: { firebase: { link, amv: '12' } },
     link: { utm_source: 'print' },
   });
-  // The same link at another path, in another order.
+  // The same link with another path and parameter order.
   const again = await open(long({ utm_source: 'print', amv: '12', link }, '/promo/'), 'l2');
   expect(again.body.link).toEqual(opened.body.link);
   const click_id = await click({ app_id: app.app_id, link_id: opened.body.link.id });

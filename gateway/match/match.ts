@@ -1,3 +1,4 @@
+/** POST /sdk/match: matches a device to the click or link that led to the app. */
 import { isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';

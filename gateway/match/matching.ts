@@ -1,8 +1,8 @@
 /**
- * From a match request to its answer: evidence and candidates from Redis, the rules, the claim in Postgres. If another
- * device has already claimed the click, it is excluded and the rules run again.
+ * Answers a match request: gets evidence and candidates from Redis, applies the rules, and claims the click in
+ * Postgres. If another device has already claimed the click, it is excluded and the rules run again.
  *
- * Invariant: Redis only has copies of the claims. A copy that was lost, evicted or never written costs a look-up, but
+ * Invariant: Redis only has copies of the claims. If a copy is lost, evicted or never written, this costs a lookup, but
  * changes no answer.
  */
 import type { AddressWriter } from '#common/address-writer.ts';
@@ -30,9 +30,9 @@ import type { MatchFields } from './match-schema.ts';
 import { isNewEvidence, isNothingNew, newFirst } from './new-evidence.ts';
 import { hasYoung, isYoungClick, YoungClicks } from './young-clicks.ts';
 
-/** Clicks that a match may lose to other devices before it gives up. */
+/** Maximum clicks that a match may lose to other devices before it gives up. */
 const CLAIMS_MAX = 8;
-/** A link opened again by the same device within this time is the same opening, sent twice. */
+/** If the same device reports the same link again within this time, it is the same opening, sent twice. */
 const REPEATED_OPEN_MS = 10_000;
 
 export interface MatchingParts {
@@ -60,7 +60,7 @@ export class Matching {
   };
   readonly #parts: MatchingParts;
   /**
-   * Named clicks that Redis did not have, by the result of the look-up in ClickHouse; since the start of the process.
+   * Named clicks that Redis did not have, by the result of the lookup in ClickHouse; since the start of the process.
    */
   readonly lookups = { found: 0, unknown: 0, pending: 0, unavailable: 0 };
   readonly #young = new YoungClicks();
@@ -105,7 +105,7 @@ export class Matching {
     return unavailable('Matches cannot be recorded at the moment. Send the request again later.');
   }
 
-  /** The match by its id, if it is this app's and still known. @throws when Redis or Postgres is unavailable. */
+  /** The match by its id, if it is this app's and still known. @throws if Redis or Postgres is unavailable. */
   async byId(matchId: string, appId: string): Promise<Match | null> {
     const { clicks, claims } = this.#parts;
     const answer = (await clicks.answerOf(matchId)) ?? (await claims.byMatchId(matchId))?.answer;
@@ -113,7 +113,7 @@ export class Matching {
     return match?.app_id === appId ? match : null;
   }
 
-  /** `unusable` if the URL is a short link that leads nowhere, null if it is none. */
+  /** `unusable` if the URL is a short link that cannot be followed; null if it is not a short link. */
   async #open(url: string, fields: MatchFields, asker: Asker): Promise<Match | Rejection | 'unusable' | null> {
     const { clicks, clock, opens, appOpens } = this.#parts;
     const name = `${asker.app.app_id}:${asker.device}:${opens.recorded(url)}`;
@@ -137,7 +137,7 @@ export class Matching {
       query: open.query,
     };
     if (!(await appOpens.byUrl(match, open.link, fields, asker))) return openNotKept();
-    // Without Redis the answer is still right, but nothing can refer to it by its id.
+    // Without Redis, the answer is still right, but later requests cannot refer to it by its id.
     const answer = JSON.stringify(match);
     await Promise.all([
       clicks.keepAnswer(match.match_id, answer, attributionWindowMs(asker.app)),
@@ -146,7 +146,10 @@ export class Matching {
     return match;
   }
 
-  /** Rejected if a named click can't be looked up now, or if it is a re-engagement whose opening can't be recorded. */
+  /**
+   * Rejected if a named click can't be looked up now, or if it is a re-engagement with an opening that can't be
+   * recorded.
+   */
   async #matchClick(fields: MatchFields, asker: Asker, isLinkUnusable: boolean): Promise<Answered | Rejection> {
     const { clicks, addresses, clock } = this.#parts;
     const { app, device } = asker;
@@ -162,7 +165,7 @@ export class Matching {
     let { found } = named;
     const match_id = newId('mat', clock());
     const queries = new Map(gathered.near.map(({ click_id, query }) => [click_id, query]));
-    /** The holder of a click, as far as Postgres was asked. */
+    /** The holder of each click, as far as it was read from Postgres. */
     const holders = new Map<string, string>();
     let decided: Decided | null = null;
     for (let attempt = 0, isLookedUp = false, isAwaited = false; attempt < CLAIMS_MAX; attempt++) {
@@ -235,11 +238,11 @@ export class Matching {
     return outcome;
   }
 
-  /** The answer of a claim; null if it is a re-engagement whose opening can't be recorded now. */
+  /** The answer of a claim; null if it is a re-engagement with an opening that can't be recorded now. */
   async #opened(claim: ClickClaim, match: Match, fields: MatchFields, asker: Asker): Promise<Match | null> {
     if (!claim.is_open_due) return match;
     if (!(await this.#parts.appOpens.byClick(match, fields, asker))) return null;
-    // If this fails, the opening is recorded once more with the device's next request, and counted once.
+    // If this fails, the opening is recorded again with the device's next request, and counted once.
     const isTold = await this.#parts.claims.opened(claim.click_id).then(
       () => true,
       () => false,
@@ -249,8 +252,8 @@ export class Matching {
   }
 
   /**
-   * The device's own claim and those on the clicks, as far as Redis does not know them. While Postgres is unavailable
-   * there are none: a match that claims nothing is still answered.
+   * The device's own claim and those on the clicks, if Redis does not have them. Empty while Postgres is unavailable: a
+   * match that claims nothing is still answered.
    */
   async #knownClaims(app: AppSnapshot, device: string, clickIds: readonly string[]): Promise<readonly ClickClaim[]> {
     if (device === '' && clickIds.length === 0) return [];
@@ -265,8 +268,8 @@ export class Matching {
   }
 
   /**
-   * Copies claims to Redis, where the next request looks first; only once the opening is recorded, which only Postgres
-   * shows.
+   * Copies claims to Redis, where the next request looks first. A claim with a due opening is not copied: only Postgres
+   * records that the opening is due.
    */
   #copy(claims: readonly ClickClaim[], app: AppSnapshot): void {
     for (const claim of claims) {
@@ -274,7 +277,7 @@ export class Matching {
     }
   }
 
-  /** Clicks that Redis does not have are looked up in ClickHouse, which has all of them. Null if that fails now. */
+  /** Looks up clicks that Redis does not have in ClickHouse, which has all of them. Null if that fails now. */
   async #named(app: AppSnapshot, ids: readonly string[], known: Named): Promise<LookedUp | null> {
     const { archive, clock } = this.#parts;
     const { organization_id, app_id } = app;
@@ -284,7 +287,7 @@ export class Matching {
       this.lookups[typeof answer === 'string' ? answer : 'found']++;
       if (typeof answer !== 'string') return answer;
       isPending ||= answer === 'pending';
-      // A young one is waited for in Redis, and one that is too old can't be matched whatever the answer.
+      // A recent click is waited for in Redis, and one that is too old can't be matched whatever the answer.
       const isNeeded = !isYoungClick(click_id, clock()) && clock() - timeOfId(click_id) <= attributionWindowMs(app);
       isUnavailable ||= answer === 'unavailable' && isNeeded;
       return null;
@@ -293,7 +296,7 @@ export class Matching {
     return isUnavailable ? null : { found, isPending };
   }
 
-  /** What is known of the named clicks once one more of them arrives; null if none arrives within the wait. */
+  /** The named clicks after one more of them arrives; null if none arrives within the wait. */
   #awaited(appId: string, ids: readonly string[], before: Named): Promise<Named | null> {
     return this.#young.wait(async () => {
       const { named } = await this.#parts.clicks.gather(appId, '', '', ids);
@@ -306,11 +309,11 @@ type Named = Gathered['named'];
 
 interface LookedUp {
   readonly found: Named;
-  /** One that was not found may still arrive. */
+  /** Whether one that was not found may still arrive. */
   readonly isPending: boolean;
 }
 
-/** `decided` is null for a repeated answer, which was recorded when it was first given. */
+/** `decided` is null for a repeated answer, which was recorded the first time. */
 interface Answered {
   readonly match: Match;
   readonly decided: Decided | null;

@@ -1,6 +1,6 @@
 /**
- * Constructed device pairs and times with the truth for each: two descriptions of one phone, or of two phones. Each
- * pair is alone behind its address.
+ * Test cases of device pairs and times, each with the truth: two descriptions of one phone, or of two phones. Each pair
+ * is alone at its address.
  */
 import { afterAll, expect, test } from 'vitest';
 import { MINUTE_MS } from '#common/durations.ts';
@@ -49,7 +49,7 @@ afterAll(() => {
   console.table(Object.fromEntries(counts));
 });
 
-test('there are at least 100 pairs of devices and 50 of times and addresses', () => {
+test('there are at least 100 pairs of devices and 50 cases of times and addresses', () => {
   expect(pairs.filter(({ kind }) => kind === 'device').length).toBeGreaterThanOrEqual(100);
   expect(pairs.filter(({ kind }) => kind === 'time').length).toBeGreaterThanOrEqual(50);
 });
@@ -61,6 +61,6 @@ test.each(pairs.map((pair): [string, Pair] => [`${pair.group}: ${pair.what}`, pa
   if (matched === pair.isSame) group.right++;
   else if (matched) group.wrong++;
   else group.missed++;
-  // Pairs that the rules cannot recognize are listed as missed; a wrong match is never acceptable.
+  // Pairs that the rules cannot recognize are listed as not found; a wrong match is never acceptable.
   expect(matched).toBe(pair.isFound ?? pair.isSame);
 });

@@ -35,7 +35,7 @@ async function place(settings = {}): Promise<Place> {
 
 const linkOf = ({ app_id }: Place, short_code: string) => edge.link(app_id, short_code, { campaign: 'winback' });
 
-/** A click where ingest puts it, made this long after now. */
+/** Stores a click as ingest does, with a time `laterMs` from now. */
 async function click({ app_id, link_id }: Place, laterMs = 0, ofLink = link_id): Promise<string> {
   const time = Date.now() + laterMs;
   const click_id = newId('clk', time);
@@ -56,7 +56,7 @@ async function install({ key }: Place, body: object = {}) {
   return await edge.post('/sdk/install', key, { ...iphone, device_id: 'd1', ...body });
 }
 
-/** Makes the devices' answers and installs this old. */
+/** Backdates the answers and installs of the app's devices. */
 async function age({ app_id }: Place, ms: number): Promise<void> {
   await edge.db.execute(
     'UPDATE install_answers SET created_at = created_at - make_interval(secs => $2) WHERE app_id = $1',
@@ -107,7 +107,7 @@ test.each(Object.entries(evidence))(
   },
 );
 
-test('a device gets a click of its address that was made after its answer, but none that was there before', async () => {
+test('a device gets a click at its address that was made after its answer, but none from before', async () => {
   const app = await place();
   const first = await click(app, -3 * HOUR_MS);
   const other = await linkOf(app, 'second');
@@ -132,7 +132,7 @@ test('if two links are equally likely after its answer, a device gets neither an
   expect(opensOf(app)).toEqual([]);
 });
 
-test('a named click that is unusable leaves a device with its answer, and one that is too young is requested again', async () => {
+test('an unusable named click leaves a device with its answer, and one that is too recent is to be requested again', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const answer = await match(app, { click_id: await click(app, -HOUR_MS) });
   const taken = await click(app, -1_000);
@@ -144,7 +144,7 @@ test('a named click that is unusable leaves a device with its answer, and one th
   });
 });
 
-test('what remains in a referrer or the clipboard ranks after a click that is new', async () => {
+test('old clicks that remain in a referrer or the clipboard rank after a new click', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const [first, second] = [await click(app, -HOUR_MS), await click(app, -1_000, await linkOf(app, 'second'))];
   await match(app, { install_referrer: `click_id=${first}` });
@@ -157,7 +157,7 @@ test('what remains in a referrer or the clipboard ranks after a click that is ne
   expect((await match(app, { install_referrer: `click_id=${first}` })).click_id).toBe(first);
 });
 
-test('a click from before the install, or of a device without one, gives its link and is not a re-engagement', async () => {
+test('a click from before the install, or of a device without an install, gives its link and is not a re-engagement', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const [first, second] = [await click(app, -HOUR_MS), await click(app, -HOUR_MS / 2)];
   await match(app, { click_id: first });
@@ -168,7 +168,7 @@ test('a click from before the install, or of a device without one, gives its lin
   expect(records(app)).toMatchObject([{ trigger: 'install', click_id: first }]);
 });
 
-test('an organic install that returns by a link is a re-engagement and stays organic', async () => {
+test('an organic install that returns through a link is a re-engagement and stays organic', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const organic = await install(app);
   await age(app, HOUR_MS);
@@ -200,7 +200,7 @@ test('a new install of a known device is a reinstall with its own attribution, a
   ]);
 });
 
-test('an install that names no device is never a reinstall', async () => {
+test('an install without a device id is never a reinstall', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const nameless = () => install(app, { install_id: 'mine', device_id: undefined });
   expect((await nameless()).body).toMatchObject({ trigger: 'install', duplicate: false });
@@ -217,7 +217,7 @@ test('of many concurrent installs of one device one is an install, and all other
   expect([...recorded.values()].sort()).toEqual(created);
 });
 
-test('a link that opens the app is a click and an opening: a re-engagement on a known device, else a deep link', async () => {
+test('a link that opens the app is a click and an opening: a re-engagement on a known device, otherwise a deep link', async () => {
   const app = await place();
   const url = `https://${app.host}/first`;
   const unknown = await match(app, { url });
@@ -236,20 +236,20 @@ test('a link that opens the app is a click and an opening: a re-engagement on a 
   ]);
 });
 
-test('an install that names the link which opened it is only an install', async () => {
+test('an install that names the link that opened it is only an install', async () => {
   const app = await place();
   const { body } = await install(app, { url: `https://${app.host}/first` });
   expect(body).toMatchObject({ attributed: true, match_type: 'url' });
   expect(records(app).map(({ trigger }) => trigger)).toEqual(['install']);
 });
 
-test("an opening that was not known to be recorded is recorded under the same id with the device's next request", async () => {
+test('an opening that was not known to be recorded is recorded under the same id with the device’s next request', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   await install(app);
   await age(app, HOUR_MS);
   const later = await click(app, -1_000);
   const back = await match(app, { click_id: later });
-  // As after a crash between the journal and Postgres, with or without the answer in Redis.
+  // Simulates a crash between the journal and Postgres, with and without the answer in Redis.
   const key = `match:${app.app_id}:d1`;
   for (const isForgotten of [false, true]) {
     await expect.poll(() => edge.redis.commands.exists(key)).toBe(1);
@@ -265,7 +265,7 @@ test("an opening that was not known to be recorded is recorded under the same id
   ]);
 });
 
-test('a re-engagement requested many times at once gives one answer and one opening', async () => {
+test('a re-engagement requested many times at once gets one answer and one opening', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   await install(app);
   await age(app, HOUR_MS);
@@ -280,7 +280,7 @@ test('a re-engagement requested many times at once gives one answer and one open
   ]);
 });
 
-test('a returning device keeps its answers when Redis has lost everything', async () => {
+test('a returning device keeps its answers after Redis lost everything', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const first = await click(app, -HOUR_MS);
   const answer = await match(app, { click_id: first });

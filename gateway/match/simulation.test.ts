@@ -6,7 +6,7 @@ test.each<[TapPage, number, 'all' | 'ios', number]>([
   ['off', 1_500, 'all', 0.75],
   ['ios', 800, 'ios', 0.96],
 ])(
-  'of simulated installs with tap page %s, most are found and hardly any get a stranger’s link',
+  'with tap page %s, most simulated installs are matched and hardly any get someone else’s link',
   (tapPage, installs, whose, least) => {
     const result = simulate({ installs, clicks: installs * 3, seed: 7, tapPage });
     const { found, findable } = result[whose];

@@ -1,20 +1,20 @@
 /**
- * Clicks that a device names before the pipeline has delivered them: a bounded number of requests wait for them, for a
- * moment.
+ * Waits for clicks that a device names before the pipeline has delivered them: a limited number of requests, for at
+ * most a second each.
  */
 import { timeOfId } from '#common/ids.ts';
 import { sleep, systemTime } from '#common/time.ts';
 
 /** A click that is not known after this time never will be. */
 export const CLICK_KNOWN_WITHIN_MS = 60_000;
-/** When to send the request again if the wait was in vain. */
+/** When to send the request again if the click did not arrive during the wait. */
 export const ASK_AGAIN_MS = 2_000;
 const CLOCK_SKEW_MS = 5_000;
 const WAIT_MS = 1_000;
 const POLL_MS = 100;
 const WAITING_MAX = 500;
 
-/** By the time in its id. */
+/** Judged by the time in the click's id. */
 export function isYoungClick(clickId: string, nowMs: number): boolean {
   const ageMs = nowMs - timeOfId(clickId);
   return ageMs >= -CLOCK_SKEW_MS && ageMs < CLICK_KNOWN_WITHIN_MS;

@@ -15,7 +15,7 @@ interface Passed {
 
 export interface BrowserPage {
   readonly page: Page;
-  /** The edge, as a page names it: host and port. */
+  /** Host and port by which a page reaches the edge. */
   readonly edgeHost: string;
   readonly passed: readonly Passed[];
   readonly faults: readonly string[];

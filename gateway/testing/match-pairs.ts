@@ -1,4 +1,4 @@
-/** The cases of gateway/match/pairs.test.ts. */
+/** The test cases of gateway/match/pairs.test.ts. */
 import type { ClickFields, DeviceFields } from '#common/match/signals.ts';
 import type { CorpusLine } from '#common/testing/user-agent-corpus.ts';
 
@@ -8,9 +8,9 @@ export interface Pair {
   readonly what: string;
   readonly click: ClickFields;
   readonly device: DeviceFields;
-  /** The truth. */
+  /** Whether click and device are really the same phone. */
   readonly isSame: boolean;
-  /** The most that the rules can say, where that is less than the truth. */
+  /** The best result that the rules can reach, if that is less than the truth. */
   readonly isFound?: boolean;
   /** Time between click and open. */
   readonly minutes?: number;
@@ -22,7 +22,7 @@ export interface Pair {
 
 const ip = '203.0.113.9';
 
-/** Every line of the corpus whose truth is known, against its own phone and against others. */
+/** Every line of the corpus with a known truth, compared with its own phone and with others. */
 export function devicePairs(corpus: readonly CorpusLine[]): Pair[] {
   return [...corpus.flatMap(corpusPairs), ...modelPairs(), ...languagePairs(), ...reversePairs()];
 }
@@ -281,7 +281,7 @@ export function timeCases(): Pair[] {
   ];
 }
 
-/** The age up to which a click is accepted that reveals only its version, or is behind a /64 and reveals nothing. */
+/** Maximum age at which a click is accepted that reveals only its version, or is behind a /64 and reveals nothing. */
 const DOUBT_MINUTES = 180;
-/** The age up to which a click that reveals nothing is accepted, alone behind an IPv4 address. */
+/** Maximum age at which a click that reveals nothing is accepted, alone behind an IPv4 address. */
 const FACELESS_FOUND_MINUTES = 60;

@@ -1,6 +1,6 @@
 /**
- * A population whose truth is known: people with phones at home, in offices, behind carriers, relays and VPNs, who
- * click links in browsers and apps and install an app, or install it without any click. The result of the rules is
+ * Simulates a population with a known truth: people with phones at home, in offices, behind carriers, relays and VPNs,
+ * who click links in browsers and apps and install an app, or install it without any click. The result of the rules is
  * compared with the truth.
  */
 import { PER_ADDRESS_MAX } from '#common/attribution/recent-clicks.ts';
@@ -52,7 +52,7 @@ export interface SimulationResult {
   readonly all: Recall;
   readonly ios: Recall;
   readonly android: Recall;
-  /** Those whose click came from the address of the install. */
+  /** Installs that have the same address as their click. */
   readonly sameAddress: Recall;
   readonly byBrowser: ReadonlyMap<string, Recall>;
   readonly certain: number;
@@ -95,7 +95,7 @@ const settings = {
 
 type PersonBy = (n: number) => Person;
 
-/** Runs installs in their order, with claims. The same seed gives the same history with and without a tap page. */
+/** Processes installs in order, with claims. The same seed gives the same history with and without a tap page. */
 export function simulate(options: SimulationOptions): SimulationResult {
   const { installs, clicks, seed, tapPage, strangers = STRANGERS } = options;
   const random = seededRandom(seed);

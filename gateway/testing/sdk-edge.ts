@@ -25,7 +25,7 @@ import { type GatewayParts, gatewayParts } from '#gateway/parts.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { ownPostgresForTest, postgresForTest, redisForTest, type TestServer } from '#testing/servers.ts';
 
-/** The key of every edge in tests. */
+/** The ADDRESS_KEY of every edge in tests. */
 export const addressKey = 'an address key for tests, long enough';
 
 export const defaultSettings: AppSettings = {
@@ -44,21 +44,21 @@ export interface Reply {
 }
 
 interface Database extends Pick<TestServer, 'url' | 'stop'> {
-  /** The connection string of the edge. */
+  /** The connection string of the edge's database role. */
   readonly edgeUrl: string;
 }
 
 export class SdkEdge {
   readonly organization_id = newId('org', Date.now());
   readonly failures: unknown[] = [];
-  /** The connection string of the owner. */
+  /** Connection as the owner of the database. */
   readonly db: Postgres;
   readonly #edgeDb: Postgres;
   readonly redis: Redis;
   readonly redisServer: TestServer;
   readonly keys: ApiKeys;
   base = '';
-  /** ClickHouse's answer for a click that Redis does not have. */
+  /** The answer of ClickHouse for a click that Redis does not have. */
   archive: ClickLookup['find'] = async () => 'unknown';
   parts: GatewayParts | null = null;
   metrics = createMetrics('test');
@@ -87,7 +87,7 @@ export class SdkEdge {
     return await SdkEdge.#startOn({ ...postgres, edgeUrl: postgres.urlAs('signpost_gateway') }, env, journalRoot);
   }
 
-  /** On its own Postgres, for tests that kill it. */
+  /** Starts an edge with its own Postgres server, for tests that kill it. */
   static async startWithPostgres(): Promise<{ edge: SdkEdge; postgres: TestServer }> {
     const postgres = await ownPostgresForTest();
     await migratePostgres({ url: postgres.url });
@@ -155,7 +155,7 @@ export class SdkEdge {
     if (this.#isOwnFolder) rmSync(this.#folder, { recursive: true });
   }
 
-  /** An app as the API would create it. */
+  /** Creates an app as the API does. */
   async app(
     settings: Partial<AppSettings> = {},
     hosts: string[] = [],
@@ -220,8 +220,8 @@ export class SdkEdge {
   }
 
   /**
-   * Sends `count` requests, at most `atOnce` at a time, each on its own connection: as many as one machine handles
-   * well.
+   * Sends `count` requests, at most `atOnce` at a time, each on its own connection; the default is as many as one
+   * machine handles well.
    */
   async crowd(count: number, ask: (n: number) => Promise<Reply>, atOnce = 400): Promise<Reply[]> {
     const replies: Reply[] = [];
@@ -253,7 +253,7 @@ export class SdkEdge {
     return [...found.values()];
   }
 
-  /** Why items of an app were rejected, as ingest reads it. */
+  /** Why items of an app were rejected, as ingest decodes it. */
   refused(app_id: string): string[] {
     const own = this.lines('event').filter((line) => line.includes('"refused":') && line.includes(app_id));
     return own.map((line) => String(decodeEvent(line)));

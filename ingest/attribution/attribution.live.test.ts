@@ -121,7 +121,7 @@ function testClick(time: number): string {
   });
 }
 
-/** Each list is one turn, so one frame. */
+/** Each list becomes one frame. */
 async function append(kind: RecordKind, ...turns: string[][]): Promise<void> {
   for (const turn of turns) {
     await Promise.all(
@@ -143,7 +143,7 @@ const countOf = async (table: string) =>
   Number((await rows<{ n: number }>(`SELECT count() AS n FROM ${table} WHERE app_id = {app_id:String}`))[0]?.n);
 const eventually = (read: () => Promise<unknown>, timeout = 60_000) => expect.poll(read, { timeout, interval: 200 });
 
-test('an install and its events become rows, the events with the link of their install', async () => {
+test('installs and their events are stored as rows, and events get the link of their install', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const install_id = newId('ins', Date.now());
@@ -239,7 +239,7 @@ test('the country of an event is its device\u2019s, the same whether Redis or Cl
   await next.stop();
 });
 
-test('an event is joined to its install by another name of its device, and keeps the campaign that its client named', async () => {
+test('an event is joined to its install by an alias of its device, and keeps the campaign that its client sent', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   await append('install', [install({ device_id: 'd1' })]);
@@ -298,14 +298,14 @@ testCostlyCases<FailpointName>(
     ).toEqual([{ n: 1 }]);
     await eventually(() => countOf('installs')).toBe(1);
     expect(await countOf('events')).toBe(distinct + 1);
-    // An insert reaches the rollups a moment after the rows.
+    // The rollups receive an insert shortly after the raw table.
     const rolled = 'SELECT sum(rows)::UInt32 AS n FROM events_by_link WHERE app_id = {app_id:String}';
     await eventually(() => rows(rolled)).toEqual([{ n: distinct + 1 }]);
     await next.stop();
   },
 );
 
-test('an invalid event or install becomes a dead letter, and its neighbours are stored', async () => {
+test('an invalid event or install becomes a dead letter, and the records beside it are stored', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const before = Number((await way.client.query<{ n: number }>('SELECT count() AS n FROM dead_letters'))[0]?.n);
@@ -336,7 +336,7 @@ test('an invalid event or install becomes a dead letter, and its neighbours are 
   await ingest.stop();
 });
 
-test('a click is in Redis within seconds while ClickHouse is unavailable, and is found in ClickHouse once Redis has lost it', async () => {
+test('a click reaches Redis within seconds while ClickHouse is unavailable, and is found in ClickHouse after Redis loses it', async () => {
   const ingest = way.ingest();
   const warm = testClick(Date.now());
   await append('click', [warm]);
@@ -347,7 +347,7 @@ test('a click is in Redis within seconds while ClickHouse is unavailable, and is
   const { click_id } = parse(click);
   await append('click', [click]);
   await eventually(async () => (await clicks.byIds([click_id]))[0]?.campaign).toBe('spring');
-  // Written at the same time as the click by its id, in either order.
+  // This key and the click by its id are written concurrently, in either order.
   const near = async () => (await clicks.gather(parse(click).app_id, '', '8.8.8.8', [click_id])).near;
   await eventually(async () => (await near()).map((one) => one.click_id)).toContain(click_id);
   await way.clickhouse.kill('SIGCONT');
@@ -369,7 +369,7 @@ test('a click is in Redis within seconds while ClickHouse is unavailable, and is
   await ingest.stop();
 });
 
-test('a click that is not stored is pending until all records of its time are, and unavailable while ClickHouse is', async () => {
+test('a click that is not stored is pending until all records of its time are stored, and unavailable while ClickHouse is down', async () => {
   const ingest = way.ingest();
   const nats = await Nats.connect({ url: way.nats.url, name: 'asker', installation: defaultInstallation });
   const ask = async (time: number) => {
@@ -387,7 +387,7 @@ test('a click that is not stored is pending until all records of its time are, a
   const time = Date.now() - 40 * 60_000;
   await report(time - 60_000);
   await eventually(() => ask(time)).toBe('pending');
-  // An edge that is gone for good holds nothing up for ever.
+  // An edge that never returns does not keep clicks pending forever.
   expect(await ask(Date.now() - 25 * 3_600_000)).toBe('unknown');
   await report(time + 60_000);
   await eventually(() => ask(time)).toBe('unknown');
@@ -401,7 +401,7 @@ test('a click that is not stored is pending until all records of its time are, a
   await ingest.stop();
 });
 
-test('an event has the link of a click that Redis does not have any more, within the attribution window', async () => {
+test('an event gets the link of a click that Redis no longer has, within the attribution window', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const hour = 3_600_000;
@@ -424,7 +424,7 @@ test('an event has the link of a click that Redis does not have any more, within
   await ingest.stop();
 });
 
-test('ingest killed between the installs and the events of a batch stores the rest of it once, and waits for nothing', {
+test('after a kill between the installs and the events of a batch, the rest is stored once and without waiting', {
   tags: ['slow'],
 }, async () => {
   app_id = newId('app', Date.now());

@@ -1,6 +1,6 @@
 /**
- * Turns installs and events into rows, in this order: drop repeats, find the clicks that events name, find the installs of
- * events, then fill in the link (the event's own, its click's or its install's) and the place of the address.
+ * Turns installs and events into rows, in this order: drop repeats, find the clicks that events name, find the installs
+ * of events, then fill in the link (from the event, its click or its install) and the location of the address.
  */
 import { LRUCache } from 'lru-cache';
 import type { RowOrigin } from '#clickhouse/rows.ts';
@@ -22,7 +22,7 @@ import { ownCountry, waitingKeys } from './waiting-keys.ts';
 
 const ADDRESSES_MAX = 50_000;
 
-/** A decoded record and its place in the log. */
+/** A decoded record and its position in the log. */
 export type SdkRecord =
   | { readonly kind: 'install'; readonly record: InstallRecord; readonly origin: RowOrigin }
   | { readonly kind: 'event'; readonly record: EventRecord; readonly origin: RowOrigin };
@@ -40,10 +40,10 @@ export interface AttributionParts {
   readonly countries: CountryDatabase;
 }
 
-/** Places reserved for the events of one batch record, behind those of records with one event. */
+/** Index range reserved for the events of one batch record; it lies after the indexes of records with one event. */
 const placesOfBatch = 1_000;
 
-/** Reads a line of installs or events; a batch of events is many. */
+/** Decodes a line of installs or events; a batch of events yields many records. */
 export function decodeSdkRecords(
   kind: SdkRecord['kind'],
   line: string,
@@ -78,13 +78,16 @@ export class Attribution {
     this.#parts = parts;
   }
 
-  /** Called when a partition is taken over: other owners may have stored records of it. @throws ClickHouseFailure */
+  /**
+   * Called when a partition is acquired: previous owners may have stored some of its records.
+   * @throws ClickHouseFailure
+   */
   async begin(partition: number, untilMs: number): Promise<void> {
     await this.#firstSeen(partition).load(untilMs);
   }
 
   /**
-   * The rows of the records that are no repeats, all of one partition.
+   * The rows of the records that are not duplicates. All records belong to one partition.
    * @throws ClickHouseFailure, PostgresUnavailable
    */
   async rows(partition: number, records: readonly SdkRecord[]): Promise<SdkRows> {
@@ -135,7 +138,7 @@ export class Attribution {
     const own = click?.app_id === event.app_id ? click : null;
     const from = event.link_id === '' ? (own ?? install) : own?.link_id === event.link_id ? own : null;
     const { country, region, city } = this.#placeOfEvent(event, install);
-    // New fields stand before a spread: behind one, V8 takes a microsecond for each and makes garbage.
+    // New fields go before the spreads: after one, each field costs V8 a microsecond and creates garbage.
     return {
       country,
       region,
@@ -156,7 +159,10 @@ export class Attribution {
     };
   }
 
-  /** Where the device is: by its own address if that was sent, else where its install was, else by the sender's address. */
+  /**
+   * Location of the device: from its own address if that was sent, else from its install, else from the sender's
+   * address.
+   */
   #placeOfEvent({ device_ip, ip }: EventRecord, install: InstallFacts | null): Place {
     const own = this.#placeOf(device_ip);
     if (own.country !== '') return own;
@@ -165,7 +171,7 @@ export class Attribution {
     return installed.country === '' ? this.#placeOf(ip) : installed;
   }
 
-  /** The names by which an event without an install is found later. */
+  /** The keys by which an event without an install is found once the install arrives. */
   #waitingKeys(event: EventRecord): readonly string[] {
     const keys = waitingKeys(event);
     if (keys.length > 0 && this.#placeOf(event.device_ip).country !== '') keys.push(ownCountry);
@@ -188,7 +194,7 @@ const systems = { ios: 'iOS', android: 'Android', web: '' } as const;
 const none: readonly string[] = [];
 const noSource = { app_id: '', install_id: '', device_id: '' } as const;
 
-/** Whether an event needs no install: its own click or link says everything, and it names the platform. */
+/** Whether an event needs no install: it names the platform, and its own click or link provides the rest. */
 function isNamed(event: EventRecord, clicks: ReadonlyMap<string, RecentClick>): boolean {
   return event.platform !== '' && (event.link_id !== '' || clicks.get(event.click_id)?.app_id === event.app_id);
 }

@@ -35,17 +35,20 @@ interface Place {
   readonly key: string;
   readonly summer: string;
   readonly events: readonly Sent[];
-  /** What must be in ClickHouse at the end, `last` included. */
+  /** What ClickHouse must contain at the end, including `last`. */
   readonly wanted: readonly object[];
   readonly revenue: readonly object[];
 }
 
-/** Billionths, so that sums of them have no error. */
+/** Amounts in billionths, so that sums are exact. */
 const unitsOf = (n: number) => BigInt(n) * 1_000_000_007n + 123_456_789_012_345_678n;
 const amountOf = (units: bigint) =>
   decimalOf(`${units / 1_000_000_000n}.${String(units % 1_000_000_000n).padStart(9, '0')}`);
 
-/** An app, an install that a link led to, and events: of that install by its id and by its device, of another link, of nobody's. */
+/**
+ * Creates an app, an install from a link, and events: of that install by id and by device, of another link, and without
+ * an install.
+ */
 async function place(): Promise<Place> {
   const { app_id, key, host } = await edge.app();
   const summer = await edge.link(app_id, 'summer', { campaign: 'sale', utm_source: 'mail' });
@@ -96,7 +99,7 @@ async function sendAll(to: Place): Promise<number> {
   return accepted;
 }
 
-/** As a process that was started again: it no longer knows which ids it has seen. */
+/** Simulates a restarted process, which no longer knows the ids it has seen. */
 async function reopen(): Promise<void> {
   await edge.close();
   await edge.open();
@@ -105,7 +108,7 @@ async function reopen(): Promise<void> {
 const patience = { timeout: 25_000, interval: 200 };
 const query = (to: Place, sql: string) => way.client.query<Record<string, unknown>>(sql, { app_id: to.app_id });
 
-/** Waits for an event that is sent behind all others, then reads what is stored. */
+/** Sends one more event, waits until it is stored, then reads what is stored. */
 async function expectCountedOnce(to: Place): Promise<void> {
   const last = { name: 'seen', event_id: 'last', user_id: 'u1' };
   expect((await edge.post('/sdk/events', to.key, last)).body.accepted).toBe(1);
@@ -137,7 +140,7 @@ async function expectCountedOnce(to: Place): Promise<void> {
   expect(Number(rolled?.['n'])).toBe(EVENTS + 1);
 }
 
-test("a batch that is sent three times counts once, with each event's own link and every digit of its amount", async () => {
+test('a batch sent three times counts once, with each event’s own link and every digit of its amount', async () => {
   const to = await place();
   const ingest = way.ingest();
   expect(await sendAll(to)).toBe(EVENTS);

@@ -1,4 +1,4 @@
-/** What the feeds of recent clicks know about user agents: one cache for all partitions of a process. */
+/** Parsed user agents for the feeds of recent clicks: one cache for all partitions of a process. */
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
 import { readUserAgent } from '#common/user-agent.ts';
@@ -7,7 +7,7 @@ const AGENTS_MAX = 20_000;
 
 export interface Agent {
   readonly isBot: boolean;
-  /** Of the devices that it may be; a Mac's Safari may be an iPad's. */
+  /** Platform of the devices that it may be; Safari on a Mac may be an iPad. */
   readonly platform: 'ios' | 'android' | 'other';
 }
 

@@ -1,6 +1,7 @@
 /**
- * Answers the SDK edge's questions about clicks that Redis does not have. Several ingests share them. A click that is not stored may still
- * be on its way, through an outage of any length: only when all edges' records of its time are stored is it unknown.
+ * Answers the SDK edge's questions about clicks that Redis does not have; several ingest processes share the questions.
+ * A click that is not stored may still be in the pipeline, through an outage of any length, so it is unknown only when
+ * all edges' records of its time are stored.
  */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import {
@@ -16,17 +17,17 @@ import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import { Turns } from '#common/turns.ts';
 import { ClickHouseClicks } from './stored-clicks.ts';
 
-/** Questions that are looked up at once, and those that wait for a turn; the edge waits for a second. */
+/** Maximum concurrent lookups, maximum waiting questions, and their maximum wait; the edge waits for one second. */
 const openMax = 8;
 const waitingMax = 500;
 const waitMsMax = 800;
-/** The name of the group of ingests of which one gets each question. */
+/** NATS queue group: each question goes to one ingest process. */
 const group = 'ingest';
-/** How long an answer about how far ClickHouse is may be used again. */
+/** How long the last known ingest position may be reused. */
 const asOfFreshMs = 500;
-/** An edge that is gone for good would otherwise keep made-up ids waiting for ever. */
+/** Without this limit, an edge that never returns would keep made-up ids pending forever. */
 const pendingMaxMs = DAY_MS;
-/** An id is made a moment before its record is written. */
+/** An id is created shortly before its record is written. */
 const marginMs = 1_000;
 
 export class ClickLookupServer {
@@ -44,7 +45,7 @@ export class ClickLookupServer {
     this.#postgres = postgres;
   }
 
-  /** @returns a function that ends it. */
+  /** @returns a function that ends the subscription. */
   serve(nats: Nats): () => void {
     const onQuestion = async (question: ArchiveQuestion, reply: string) => {
       const answer = await this.answer(question);
@@ -87,7 +88,7 @@ export class ClickLookupServer {
   /** @throws ClickHouseFailure, PostgresUnavailable */
   async #find({ organization_id, app_id, click_id }: ArchiveQuestion): Promise<ArchiveAnswer> {
     if (!isId('clk', click_id) || !isId('app', app_id)) return 'unknown';
-    // Read before the click is looked for, so that what was stored in between is seen as well.
+    // Read before the lookup, so that the lookup also sees clicks stored in between.
     const asOf = await this.#readAsOf().catch(ifUnavailable);
     const [[click], [owner]] = await Promise.all([
       this.#clicks.find({ organizations: [organization_id], apps: [app_id], ids: [click_id] }),
@@ -110,7 +111,7 @@ export class ClickLookupServer {
     );
   }
 
-  /** Up to when everything is stored that edges answered; null when no edge has ever reported. */
+  /** The time up to which all accepted records of all edges are stored; null if no edge has ever reported. */
   #readAsOf(): Promise<number | null> {
     const now = performance.now();
     if (this.#asOf === undefined || now - this.#asOf.readAt >= asOfFreshMs) {
@@ -123,7 +124,7 @@ export class ClickLookupServer {
   }
 }
 
-/** A stored click is an answer all the same. */
+/** Defers the failure: a stored click answers the question without Postgres. */
 function ifUnavailable(error: unknown): PostgresUnavailable {
   if (error instanceof PostgresUnavailable) return error;
   throw error;

@@ -1,4 +1,4 @@
-/** The stored installs and events as ClickHouse has them. */
+/** Reads stored installs and events from ClickHouse. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { isInstall } from '#clickhouse/rollups.ts';
 import type { IdKind, StoredId, StoredInstall, StoredRange, StoredRecord, StoredRecords } from './stored-records.ts';
@@ -55,8 +55,8 @@ export class ClickHouseRecords implements StoredRecords {
   }
 
   /**
-   * Many installs may share a device id (zeros, where people refuse to be tracked), so the newest is found by its time
-   * before the rest of the row is read, and only that row is sent.
+   * Many installs may share a device id (all zeros, where people decline tracking), so the query finds the newest by
+   * time before it reads the rest of the row, and returns only that row.
    */
   async newestInstalls(
     column: 'install_id' | 'device_id',

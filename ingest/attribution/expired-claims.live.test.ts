@@ -14,7 +14,7 @@ afterAll(async () => {
   await database.stop();
 });
 
-test('expired claims are deleted oldest first, a bounded number at a time, and others stay', async () => {
+test('expired claims are deleted oldest first, a bounded number at a time, and other claims stay', async () => {
   await db.execute(
     `INSERT INTO claims SELECT 'clk_' || n, 'app_1', 'd' || n, 'mat_' || n, '{}', now() - make_interval(hours => n)
        FROM generate_series(-5, 25) AS n WHERE n <> 0`,

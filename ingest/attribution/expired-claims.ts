@@ -1,4 +1,4 @@
-/** Deletes claims whose attribution window is over, a bounded number at a time. */
+/** Deletes claims whose attribution window has ended, a bounded number at a time. */
 import type { Queries } from '#common/stores/postgres.ts';
 
 const STEP_ROWS = 5_000;
@@ -11,7 +11,7 @@ export class ExpiredClaims {
     this.#postgres = postgres;
   }
 
-  /** @returns how many were deleted; the next call deletes more. @throws PostgresUnavailable */
+  /** @returns how many were deleted; if there are more, the next call deletes them. @throws PostgresUnavailable */
   async delete(stepRows = STEP_ROWS, stepsMax = STEPS_MAX): Promise<number> {
     let deleted = 0;
     for (let step = 0; step < stepsMax; step++) {

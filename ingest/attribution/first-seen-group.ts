@@ -1,7 +1,7 @@
 /**
- * The ids of all partitions of a process. When LOG_PARTITIONS was changed, a record may be in another partition than its id belongs
- * to (a stray), while its repeat is in that one. So ids are checked one batch after the other, and from the first stray on each
- * partition looks into the recent ids of the others too.
+ * The known ids of all partitions of a process. After LOG_PARTITIONS changes, a record may be in a partition other than
+ * the one its id belongs to (a stray), while a repeat of it is in that one. So batches are checked one at a time, and
+ * after the first stray, each partition also checks the recent ids of the others.
  */
 import { FirstSeen, type FirstSeenOptions, newIdFilters, type SeenTogether } from './first-seen.ts';
 
@@ -13,7 +13,7 @@ export interface FirstSeenGroupOptions extends Omit<FirstSeenOptions, 'partition
 export class FirstSeenGroup implements SeenTogether {
   readonly #options: FirstSeenGroupOptions;
   readonly #filters = newIdFilters();
-  /** Never deleted: what a partition has in memory counts until its batch is decided, even by another owner. */
+  /** Never deleted: ids in a partition's memory count until its batch is decided, even by another owner. */
   readonly #all = new Map<number, FirstSeen>();
   #haveStraysCome = false;
   #last: Promise<unknown> = Promise.resolve();

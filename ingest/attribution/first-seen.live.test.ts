@@ -23,7 +23,7 @@ function firstSeen(options: Partial<FirstSeenOptions> = {}): FirstSeen {
   return new FirstSeen({ stored: new ClickHouseRecords(clickhouse), clock: Date.now, ...alone, ...options });
 }
 
-/** Events of one batch, each with the id of its number. */
+/** Events of one batch, with sequential ids. */
 function batch(frame_no: number, from: number, count: number): IdUse[] {
   return Array.from({ length: count }, (_, idx) => ({
     ...{ kind: 'event' as const, app_id: 'app_x', id: `event-${from + idx}`, received_at: Date.now() },
@@ -33,7 +33,7 @@ function batch(frame_no: number, from: number, count: number): IdUse[] {
 
 const firsts = (verdicts: readonly boolean[]) => verdicts.filter(Boolean).length;
 
-/** Puts rows where earlier owners have stored them. */
+/** Stores rows as previous owners would have. */
 async function store(table: 'events' | 'installs', id: string, receivedMs: number): Promise<void> {
   const [idColumn, times] = table === 'events' ? ['event_id', 'time, received_at'] : ['install_id', 'time'];
   const at = 'fromUnixTimestamp64Milli({at:Int64})';
@@ -49,7 +49,7 @@ const one = (kind: IdUse['kind'], id: string, received_at: number): IdUse => ({
 });
 
 test.each([['nothing younger', 0] as const, ['another that is younger', 20] as const])(
-  'an install older than the ids that are read at the start counts once, with %s stored',
+  'an install older than the ids loaded at startup counts once, with %s stored',
   async (_, hours) => {
     const now = Date.now();
     const [id, other] = [`install-${hours}`, `other-${hours}`];
@@ -58,14 +58,14 @@ test.each([['nothing younger', 0] as const, ['another that is younger', 20] as c
     const seen = firstSeen();
     await seen.load(now);
     expect(await seen.settle([one('install', id, now - 40 * HOUR_MS)])).toEqual([false]);
-    // A new one is still not worth a question.
+    // A new id still needs no lookup.
     const { lookups } = seen.counters;
     expect(await seen.settle([one('install', `new-${hours}`, now)])).toEqual([true]);
     expect(seen.counters.lookups).toBe(lookups);
   },
 );
 
-test('an install whose first record was lost before it was stored counts when it is sent again, once the partition is taken again', async () => {
+test('an install whose first record was lost before it was stored counts when it is sent again, after the partition is reacquired', async () => {
   const now = Date.now();
   const seen = firstSeen();
   await seen.load(now);
@@ -77,7 +77,7 @@ test('an install whose first record was lost before it was stored counts when it
   expect(await seen.settle([one('install', lost.id, now)])).toEqual([true]);
 });
 
-test('a late event counts once, even if its first is older than the ids that are read at the start', async () => {
+test('a late event counts once, even if the first is older than the ids loaded at startup', async () => {
   const now = Date.now();
   await store('events', 'late', now - 40 * HOUR_MS);
   await store('events', 'young', now - HOUR_MS);
@@ -91,7 +91,7 @@ test('a late event counts once, even if its first is older than the ids that are
   expect(verdicts).toEqual([false, true, false]);
 });
 
-test('an id that is used again days later counts once each time, in any order of arrival', async () => {
+test('an id that is reused days later counts once each time, in any order of arrival', async () => {
   const now = Date.now();
   const record = (frame_no: number, daysAgo: number): IdUse => {
     const claim = one('event', 'days-apart', now - daysAgo * 24 * HOUR_MS);
@@ -100,18 +100,18 @@ test('an id that is used again days later counts once each time, in any order of
   const [old, young] = [record(1, 3), record(2, 0)];
   const seen = firstSeen();
   await seen.load(now);
-  // The log is read again from the beginning.
+  // A replay of the log from the beginning.
   for (const claim of [old, young, old]) expect(await seen.settle([claim])).toEqual([true]);
   expect(await seen.settle([record(3, 0), record(4, 3)])).toEqual([false, false]);
 });
 
-test('before any ids are read at the start, the first of an id is looked up', async () => {
+test('before ids are loaded at startup, the first use of an id is looked up', async () => {
   const now = Date.now();
   await store('events', 'before', now - HOUR_MS);
   expect(await firstSeen().settle([one('event', 'before', now)])).toEqual([false]);
 });
 
-test('more ids than can be read at the start still count once each, and new ones need no look-up from the next day on', async () => {
+test('with more ids than can be loaded at startup, each still counts once, and new ids need no lookup from the next day on', async () => {
   const now = Date.now();
   const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`);
   for (const id of ids) await store('events', id, now - HOUR_MS);
@@ -124,7 +124,7 @@ test('more ids than can be read at the start still count once each, and new ones
   expect(seen.counters.lookups).toBe(lookups);
 });
 
-test('a repeat at the same place of another partition is a repeat, stored or not', async () => {
+test('a repeat at the same position of another partition is recognized, stored or not', async () => {
   const now = Date.now();
   const id = Array.from({ length: 9 }, (_, n) => `moved-${n}`).find((one) => partitionOf('app_x', one, 2) === 1) ?? '';
   await store('events', id, now);
@@ -134,7 +134,7 @@ test('a repeat at the same place of another partition is a repeat, stored or not
     ...{ stored: new ClickHouseRecords(clickhouse), clock: Date.now, partitions: 2 },
     allowStrays: async () => undefined,
   });
-  // It is stored of partition 0.
+  // Stored for partition 0.
   expect(await group.at(1).settle([there])).toEqual([false]);
   expect(await group.at(0).settle([there])).toEqual([true]);
   const recent = { ...record, id: `${id}-${id}-new` };
@@ -144,7 +144,7 @@ test('a repeat at the same place of another partition is a repeat, stored or not
   expect(await group.at(own).settle([recent])).toEqual([true]);
 });
 
-test('a repeat within two batches that are not stored yet counts once, however many events they have', {
+test('a repeat within two batches that are not yet stored counts once, however many events they have', {
   tags: ['slow'],
   timeout: 60_000,
 }, async () => {
@@ -154,23 +154,23 @@ test('a repeat within two batches that are not stored yet counts once, however m
   expect(firsts(await seen.settle(formed))).toBe(130_000);
   const next = [...batch(3, 260_000, 10), ...batch(4, 0, 260_000)];
   expect(firsts(await seen.settle(next))).toBe(10);
-  // Formed again after a crash between, each is what it was.
+  // Formed again after a crash in between, each batch is the same.
   expect(firsts(await seen.settle(stored))).toBe(130_000);
   expect(firsts(await seen.settle(formed))).toBe(130_000);
 });
 
-test('ids that are recent when a batch begins count once in it, even if they are dropped with that batch', {
+test('ids that are recent when a batch begins count once in it, even if that batch drops them', {
   tags: ['slow'],
 }, async () => {
   const seen = firstSeen();
   for (let n = 0; n < 9; n++) {
-    // Behind new ids, as many as fill a generation sooner or later, stand those of the first batch.
+    // The ids of the first batch follow new ids, which fill a generation sooner or later.
     const again = n === 6 || n === 8 ? batch(100 + n, 0, 30_000) : [];
     expect(firsts(await seen.settle([...batch(n, n * 30_000, 30_000), ...again]))).toBe(30_000);
   }
 });
 
-test('partitions that share filters do not affect each other when one reads its ids again or has read none', async () => {
+test('partitions that share filters do not affect each other when one reloads its ids or has loaded none', async () => {
   const now = Date.now();
   const partitions = 2;
   const filters = newIdFilters();
@@ -180,7 +180,7 @@ test('partitions that share filters do not affect each other when one reads its 
   const [ofZero, ofFirst] = [ids.filter(own(0)), ids.filter(own(1))];
   await zero?.load(now);
   for (const id of ids) await store('events', id, now);
-  // Stored by others, after the one was taken and before the other was.
+  // Stored by other owners, after this process acquired the first partition and before it acquired the second.
   await first?.load(now);
   const lookups = zero?.counters.lookups ?? 0;
   expect(await first?.settle(ofFirst.map((id) => one('event', id, now)))).toEqual(ofFirst.map(() => false));
@@ -190,7 +190,7 @@ test('partitions that share filters do not affect each other when one reads its 
   expect(await zero?.settle(ofZero.map((id) => one('event', id, now)))).toEqual(ofZero.map(() => false));
 });
 
-test('an id that is stored in the partition it belonged to when there were fewer partitions counts once', async () => {
+test('an id stored in its former partition, from when there were fewer partitions, counts once', async () => {
   const now = Date.now();
   const ids = Array.from({ length: 10 }, (_, n) => `moved-${n}`);
   for (const id of ids) await store('events', id, now);
@@ -199,7 +199,7 @@ test('an id that is stored in the partition it belonged to when there were fewer
   expect(await seen.settle(ids.map((id) => one('event', id, now)))).toEqual(ids.map(() => false));
 });
 
-test('the limit of ids that are read at the start applies to each partition, not to all together', async () => {
+test('the limit of ids loaded at startup applies to each partition, not to all together', async () => {
   const now = Date.now();
   const [counted] = await clickhouse.query<{ n: number }>('SELECT count() AS n FROM events');
   const loadedIdsMax = Math.ceil(Number(counted?.n) / 2);

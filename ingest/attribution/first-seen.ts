@@ -1,20 +1,24 @@
 /**
- * Decides which record of a partition is the first with its id, so that an event that a client sent twice, or an install that was journalled
- * twice, is counted once. A record is identified by its place in the log (partition, producer, frame, index): for the same record the
- * answer is always the same, whether its batch was withdrawn, formed again, or is already in ClickHouse.
+ * Decides which record of a partition is the first with its id, so that an event that a client sent twice, or an
+ * install that was journalled twice, is counted once. A record is identified by its position in the log (partition,
+ * producer, frame, index). For the same record the answer is always the same, whether its batch was withdrawn, formed
+ * again, or is already in ClickHouse.
  *
- * Must stay true:
+ * Invariants:
  * - An id that was seen within a day is in the memory of recent ids, or in the filter and, once its batch is stored, in
- *   ClickHouse. Recent ids hold all batches that are formed and not yet stored, and are dropped between two batches only:
- *   what was recent when a batch was begun, and so was not looked up, is recent until the batch is decided.
- * - The filter's "no" counts only if the filter holds every id that came in at any time at which the first may have.
- * - A "maybe" of the filter is looked up before a record is dropped; nothing is dropped because of a filter alone.
- * - Each partition has its own recent ids: while its batch waits, others form many. Filters may be shared, since more ids
- *   only make "maybe" more frequent.
- * - An id that belongs to another partition by today's LOG_PARTITIONS (a stray) is looked up, and is decided only while
- *   this process owns all partitions: it cannot know what another process is storing with the same id.
- * - While another process owned the partition, it may have stored ids: `load` is called at each take-over, when no batch is in doubt.
- * - An id is held by a record that exists: at a take-over, ids of records that were not stored are forgotten.
+ *   ClickHouse. Recent ids cover all batches that are formed and not yet stored, and are dropped only between two
+ *   batches: an id that was recent when a batch began, and so was not looked up, stays recent until the batch is
+ *   decided.
+ * - The filter's "no" counts only if the filter holds every id received at any time at which the first may have
+ *   arrived.
+ * - A "maybe" of the filter is looked up before a record is dropped; no record is dropped because of a filter alone.
+ * - Each partition has its own recent ids: while its batch waits, other partitions form many. Filters may be shared,
+ *   since more ids only make "maybe" more frequent.
+ * - An id that belongs to another partition under the current LOG_PARTITIONS (a stray) is looked up, and is decided
+ *   only while this process owns all partitions: it cannot know what another process is storing with the same id.
+ * - While another process owned the partition, it may have stored ids: `load` is called at each takeover, when no batch
+ *   is in doubt.
+ * - An id counts as used only if its record exists: at a takeover, ids of records that were not stored are dropped.
  */
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { Clock } from '#common/clock.ts';
@@ -23,35 +27,38 @@ import { partitionOf } from '#common/log/partition.ts';
 import { IdFilter } from './id-filter.ts';
 import type { StoredRecord, StoredRecords } from './stored-records.ts';
 
-/** How far back ids are learned: a first may be a day older than its repeat, and a record may be late. */
+/** How far back ids are loaded: a first may be a day older than its repeat, and a record may be late. */
 const LOAD_BACK_MS = DAY_MS + 6 * HOUR_MS;
 /** An app may date an event up to 90 days back, or an hour ahead. */
 const EVENT_TIME_BACK_MS = 91 * DAY_MS;
 /**
- * Two generations of at least this many ids, of all partitions, and batches. One batch is stored while the next is formed, however many events
- * they have: a batch is bounded in bytes and records, and a record may be a thousand small events.
+ * Minimum ids (over all partitions) and batches per generation; there are two generations. One batch is stored while
+ * the next is formed, however many events they have: a batch is bounded in bytes and records, and a record may contain
+ * a thousand small events.
  */
 const RECENT_IDS = 100_000;
 const RECENT_BATCHES = 3;
-/** Of one id in a generation; each is more than a day from the others. */
+/** Maximum claims of one id in a generation; each is more than a day from the others. */
 const CLAIMS_OF_ID_MAX = 8;
 const LOOKUP_IDS_MAX = 5_000;
-/** With more, the filter would say "maybe" to nearly everything, and the partition would wait for it in vain. */
+/**
+ * With more ids, the filter would answer "maybe" to nearly everything, and loading it would only delay the partition.
+ */
 const LOADED_IDS_MAX = 20_000_000;
 
 export interface IdUse {
   readonly kind: 'install' | 'event';
   readonly app_id: string;
   readonly id: string;
-  /** Epoch milliseconds at which it came in. */
+  /** Time of receipt, epoch milliseconds. */
   readonly received_at: number;
   readonly origin: RowOrigin;
 }
 
-/** The record that has an id. */
+/** The record that has already used an id. */
 interface Holder {
   readonly received_at: number;
-  /** It is the record in question itself, and not another with its id. */
+  /** Whether it is the record in question itself, not another record with its id. */
   readonly isItself: boolean;
 }
 
@@ -61,7 +68,7 @@ export function newIdFilters(): IdFilters {
   return { event: new IdFilter(), install: new IdFilter() };
 }
 
-/** What the partitions of a process have in common. */
+/** State that the partitions of a process share. */
 export interface SeenTogether {
   readonly all: Iterable<FirstSeen>;
   readonly haveStraysCome: boolean;
@@ -73,13 +80,13 @@ export interface FirstSeenOptions {
   readonly stored: StoredRecords;
   readonly clock: Clock;
   readonly partition: number;
-  /** How many there are. */
+  /** Total number of partitions. */
   readonly partitions: number;
-  /** Shared by the partitions of a process: the memory for them does not grow with their number. */
+  /** Shared by the partitions of a process, so that memory does not grow with their number. */
   readonly filters: IdFilters;
-  /** Absent where there is always one partition. */
+  /** Absent if there is only ever one partition. */
   readonly together?: SeenTogether;
-  /** Most ids of a kind that are learned of this partition; when there are more, all are looked up for a day. */
+  /** Maximum ids of a kind to load for this partition; if there are more, every id is looked up for a day. */
   readonly loadedIdsMax?: number;
 }
 
@@ -87,12 +94,12 @@ export class FirstSeen {
   /** Since the start of the process. */
   readonly counters = { duplicates: 0, lookups: 0, looked_up_ids: 0, wrong_maybes: 0, loaded: 0, loads_skipped: 0 };
   readonly #options: FirstSeenOptions;
-  /** Every id that came in since then, epoch milliseconds, is in the filter. */
+  /** The filter contains every id received since this time, epoch milliseconds. */
   readonly #loadedFromMs = { event: Number.POSITIVE_INFINITY, install: Number.POSITIVE_INFINITY };
-  /** By id: one claim, or several that are more than a day apart, the last ones to come. */
+  /** By id: one claim, or the most recent claims, which are more than a day apart. */
   #young = new Map<string, readonly IdUse[]>();
   #old = new Map<string, readonly IdUse[]>();
-  /** How many batches brought ids to the young generation. */
+  /** How many batches added ids to the young generation. */
   #batches = 0;
 
   constructor(options: FirstSeenOptions) {
@@ -100,16 +107,18 @@ export class FirstSeen {
   }
 
   /**
-   * Learns what others have stored of the last day.
-   * @param untilMs epoch milliseconds: except for late records, what comes from now on was received then or later.
+   * Loads the ids that other owners stored during the last day.
+   * @param untilMs epoch milliseconds: except for late records, records from now on were received at this time or
+   * later.
    * @throws ClickHouseFailure; every id is looked up then.
    */
   async load(untilMs: number): Promise<void> {
-    // What is stored by now is in ClickHouse, and the rest comes again, unless its journal and the log have lost it: then its ids are free.
+    // Stored records are in ClickHouse, and the rest is delivered again. If a journal and the log lost a record, its id
+    // becomes free.
     this.#young = new Map();
     this.#old = new Map();
     this.#batches = 0;
-    // Of a partition beyond the number all ids belong to others, and are looked up.
+    // In a partition beyond the configured number, every id belongs to another partition and is looked up.
     if (this.#options.partition >= this.#options.partitions) return;
     for (const kind of ['event', 'install'] as const) await this.#load(kind, untilMs - LOAD_BACK_MS);
   }
@@ -120,7 +129,8 @@ export class FirstSeen {
     this.#loadedFromMs[kind] = Number.POSITIVE_INFINITY;
     if ((await stored.count(kind, range)) / partitions > loadedIdsMax) {
       this.counters.loads_skipped++;
-      // From now on, every id goes through here. An edge's clock may be ahead of ours.
+      // From now on, this process adds every id to the filter. The extra hour is for edges whose clock is ahead of
+      // ours.
       this.#loadedFromMs[kind] = clock() + HOUR_MS;
       return;
     }
@@ -132,7 +142,8 @@ export class FirstSeen {
   }
 
   /**
-   * For each claim of a batch, whether its record is the one that counts. @throws ClickHouseFailure, after which it may be called again.
+   * For each claim of a batch, whether its record is the one that counts.
+   * @throws ClickHouseFailure; the call may be repeated.
    */
   async settle(claims: readonly IdUse[]): Promise<boolean[]> {
     const { together, partition } = this.#options;
@@ -171,7 +182,7 @@ export class FirstSeen {
     return undefined;
   }
 
-  /** The claim's own row if it is stored, else the first that makes it a duplicate. */
+  /** The claim's own row if it is stored, else the first row that makes it a duplicate. */
   #earliest(claim: IdUse, stored: readonly StoredRecord[] | undefined): Holder | undefined {
     if (!stored) return undefined;
     const { partition } = this.#options;
@@ -181,20 +192,20 @@ export class FirstSeen {
     return near && holderOf(near, false);
   }
 
-  /** The claim itself, or one that it repeats. A claim of another day does not count. */
+  /** The claim itself, or one that it repeats. A claim that is more than a day away does not count. */
   #kept(key: string, claim: IdUse, isOwn: boolean): Holder | undefined {
     return holderIn(this.#young.get(key), claim, isOwn) ?? holderIn(this.#old.get(key), claim, isOwn);
   }
 
   #isMaybe(claim: IdUse): boolean {
     const filter = this.#options.filters[claim.kind];
-    // An install is written again with the time of the first; the first of an event may be a day older.
+    // A repeated install record has the time of the first one; the first of an event may be a day older.
     const firstFromMs = claim.kind === 'install' ? claim.received_at : claim.received_at - DAY_MS;
     const isCovered = firstFromMs >= Math.max(this.#loadedFromMs[claim.kind], filter.keptFromMs);
     return !isCovered || !this.#isOwn(claim) || filter.mayHave(claim.app_id, claim.id);
   }
 
-  /** @returns 0 for a record that is known already: a batch that is formed again brings nothing new. */
+  /** @returns 0 for a known record: a batch that is formed again adds nothing new. */
   #keep(claim: IdUse): 0 | 1 {
     if (this.#recent(claim)?.isItself === true) return 0;
     const key = keyOf(claim);
@@ -257,7 +268,7 @@ function holderOf({ received_at }: Pick<IdUse, 'received_at'>, isItself: boolean
   return { received_at, isItself };
 }
 
-/** @param isOwn whether they are of the claim's partition. */
+/** @param isOwn whether the claims belong to the claim's partition. */
 function holderIn(kept: readonly IdUse[] | undefined, claim: IdUse, isOwn: boolean): Holder | undefined {
   if (kept === undefined) return undefined;
   let near: IdUse | undefined;
@@ -268,12 +279,12 @@ function holderIn(kept: readonly IdUse[] | undefined, claim: IdUse, isOwn: boole
   return near && holderOf(near, false);
 }
 
-/** In lanes of the same partition, because each lane numbers its own frames. */
+/** Both must be of the same partition, because each lane numbers its own frames. */
 function isSamePlace(a: RowOrigin, b: RowOrigin): boolean {
   return a.producer_id === b.producer_id && Number(a.frame_no) === b.frame_no && a.idx === b.idx;
 }
 
-/** An event's id counts for a day. An install's record is written again with the time of the first, so it never is past. */
+/** An event's id counts for a day. A repeated install record has the time of the first one, so it never expires. */
 function isPast(holder: Pick<Holder, 'received_at'>, claim: IdUse): boolean {
   return claim.kind === 'event' && Math.abs(claim.received_at - holder.received_at) > DAY_MS;
 }

@@ -4,7 +4,7 @@ import { IdFilter } from './id-filter.ts';
 
 const firstMs = 500_000 * HOUR_MS + HOUR_MS / 2;
 
-test('the filter keeps an id for 30 hours, and says from when on it keeps ids', () => {
+test('the filter keeps an id for 30 hours, and reports since when its ids are complete', () => {
   const filter = new IdFilter();
   filter.add('app', 'a', firstMs);
   filter.add('app', 'b', firstMs + 30 * HOUR_MS);
@@ -16,7 +16,7 @@ test('the filter keeps an id for 30 hours, and says from when on it keeps ids', 
   expect(filter.keptFromMs).toBeGreaterThan(firstMs);
 });
 
-test('ids older than the filter keeps are not added', () => {
+test('ids older than the retention of the filter are not added', () => {
   const filter = new IdFilter();
   filter.add('app', 'new', firstMs);
   filter.add('app', 'old', firstMs - 31 * HOUR_MS);

@@ -1,17 +1,17 @@
 /**
- * Which ids of the last day may have been added: a Bloom filter per hour, in blocks that are added as they fill. "No" is
- * certain for ids that came in since `keptFromMs`, "maybe" has to be looked up. When all blocks are in use, the newest is
- * overfilled, which makes "maybe" more frequent and never makes a "no" wrong.
- * Source of the numbers: 20 bits and 10 hashes per id give 1 wrong "maybe" in 15,000 per block (Bloom 1970).
+ * Tests whether an id may have been added during the last day: one Bloom filter per hour, in blocks that are added as
+ * they fill. "No" is certain for ids received since `keptFromMs`; "maybe" requires a lookup. When all blocks are in
+ * use, the newest is overfilled, which makes "maybe" more frequent and never makes a "no" wrong.
+ * Sizing: 20 bits and 10 hashes per id give 1 wrong "maybe" in 15,000 per block (Bloom 1970).
  */
 import { HOUR_MS } from '#common/durations.ts';
 
-/** A day, the current hour, and six hours by which records may be late without being looked up for it. */
+/** A day, the current hour, and six hours by which records may be late without requiring lookups. */
 const HOURS_KEPT = 31;
 const IDS_PER_BLOCK = 50_000;
 const BITS = 1 << 20;
 const HASHES = 10;
-/** 128 KiB each: 66 MB, or 20 million ids a day, before wrong answers become frequent. */
+/** Of 128 KiB each: 66 MB, or 20 million ids a day, before wrong answers become frequent. */
 const BLOCKS_MAX = 520;
 
 interface Block {
@@ -26,7 +26,7 @@ export class IdFilter {
   #first = 0;
   #second = 0;
 
-  /** Ids that came in earlier, epoch milliseconds, have been forgotten. It only goes forward. */
+  /** Epoch milliseconds. Ids received earlier have been dropped. Never decreases. */
   get keptFromMs(): number {
     return (this.#newestHour - HOURS_KEPT + 1) * HOUR_MS;
   }
@@ -40,7 +40,7 @@ export class IdFilter {
     return false;
   }
 
-  /** `timeMs` is when it came in, by which it is forgotten. Added again, it takes no room. */
+  /** `timeMs` is the time of receipt, which determines when the id is dropped. Adding an id again takes no space. */
   add(appId: string, id: string, timeMs: number): void {
     const hour = Math.floor(timeMs / HOUR_MS);
     if (hour > this.#newestHour) this.#forget(hour);
@@ -86,7 +86,7 @@ export class IdFilter {
     }
   }
 
-  /** Two hashes, from which the others are made (Kirsch and Mitzenmacher 2006). */
+  /** Two hashes, from which the others are derived (Kirsch and Mitzenmacher 2006). */
   #hash(appId: string, id: string): void {
     let a = 0x811c9dc5;
     let b = 0x9747b28c;

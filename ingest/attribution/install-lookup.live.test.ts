@@ -27,7 +27,7 @@ afterAll(async () => {
   await Promise.all([database.stop(), server.stop()]);
 });
 
-/** Installs of one device, a second after one another: `<device>-0` the oldest. */
+/** Installs of one device, one second apart; `<device>-0` is the oldest. */
 async function store(device_id: string, count: number): Promise<void> {
   await clickhouse.command(
     `INSERT INTO installs (app_id, device_id, install_id, link_id, time)
@@ -42,7 +42,7 @@ const source = (more: Partial<EventSource>): EventSource => ({ app_id, install_i
 const linksOf = (found: readonly (InstallFacts | null)[]) => found.map((facts) => facts?.link_id ?? null);
 const linkAt = async (key: string) => linksOf(await recent.byKeys([key]))[0];
 
-test('looking up an old install by its id leaves its device with the newest install', async () => {
+test('looking up an old install by its id does not replace the newest install of its device', async () => {
   await store('d', 2);
   const [newest] = await new InstallLookup(null, new ClickHouseRecords(clickhouse)).find([source({ device_id: 'd' })]);
   if (newest?.link_id !== 'link-1') throw new Error('it is not the newest');
@@ -55,7 +55,7 @@ test('looking up an old install by its id leaves its device with the newest inst
   expect(linksOf(await another.find([source({ device_id: 'd' })]))).toEqual(['link-1']);
 });
 
-test('an opening of the app by a link is not an install: events stay with the install', async () => {
+test('opening the app through a link is not an install: events stay with the install', async () => {
   await store('o', 1);
   for (const trigger of ['reengagement', 'deep_link']) {
     await clickhouse.command(
@@ -83,7 +83,7 @@ test('an install that reaches Redis while ClickHouse is asked for an older one i
   expect(await linkAt(deviceKey(app_id, 'e'))).toBe('link-new');
 });
 
-test('an event that comes after its install finds it, even while an earlier look-up is still running', async () => {
+test('an event that arrives after its install finds it, even while an earlier lookup is still running', async () => {
   let letGo: () => void = () => undefined;
   const held = new Promise<void>((done) => {
     letGo = done;

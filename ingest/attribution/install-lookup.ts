@@ -1,4 +1,7 @@
-/** The install that an event came from: this process's memory, then Redis, then ClickHouse for what Redis has lost. */
+/**
+ * Finds the install of an event: in this process's memory, then Redis, then ClickHouse for installs that Redis has
+ * lost.
+ */
 import { LRUCache } from 'lru-cache';
 import { deviceKey, type InstallFacts, installKey, type RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { isRedisUnavailable } from '#common/stores/redis.ts';
@@ -6,13 +9,13 @@ import type { Time } from '#common/time.ts';
 import type { StoredInstall, StoredRecords } from './stored-records.ts';
 
 const REMEMBERED_MAX = 50_000;
-/** An event may be a moment ahead of its install; after this long the install is looked up again. */
+/** An event may arrive shortly before its install; after this time the install is looked up again. */
 const ABSENT_MS = 5_000;
 const PRESENT_MS = 600_000;
 const STORED_ABSENT_MS = 60_000;
 const LOOKUP_MAX = 2_000;
 
-/** A name of an install: its own id, or one of its device. */
+/** An identifier of an install: its own id, or one of its device. */
 interface InstallName {
   readonly kind: 'install' | 'device';
   readonly app_id: string;
@@ -21,7 +24,7 @@ interface InstallName {
 
 type NamedKey = readonly [key: string, name: InstallName];
 
-/** What an event says of its install. */
+/** How an event identifies its install. */
 export interface EventSource {
   readonly app_id: string;
   readonly install_id: string;
@@ -36,12 +39,12 @@ export class InstallLookup {
   readonly #stored: StoredRecords;
   readonly #known: LRUCache<string, { facts: InstallFacts | null }>;
   readonly #notStored: LRUCache<string, true>;
-  /** How often installs have appeared: a look-up that was under way then may have missed them. */
+  /** Counts calls that announce new installs: a lookup that was running at the time may have missed them. */
   #appearances = 0;
 
   /**
-   * @param time the clock by which entries expire; the system's if absent.
-   * @param rememberedMax most keys in memory, which is allocated at once.
+   * @param time the clock by which entries expire; the system clock if absent.
+   * @param rememberedMax maximum keys in memory, which is allocated up front.
    */
   constructor(
     recent: RecentInstalls | null,
@@ -56,7 +59,7 @@ export class InstallLookup {
     this.#notStored = new LRUCache({ max: rememberedMax, ttl: STORED_ABSENT_MS, ...aging });
   }
 
-  /** Facts for each source, in their order; null where there is no install. @throws ClickHouseFailure */
+  /** Facts for each source, in the same order; null if there is no install. @throws ClickHouseFailure */
   async find(sources: readonly EventSource[]): Promise<(InstallFacts | null)[]> {
     const names = sources.map(namesOf);
     const wanted = new Map<string, InstallName>();
@@ -73,7 +76,7 @@ export class InstallLookup {
     });
   }
 
-  /** These installs are stored now: a look-up that begins later finds them. */
+  /** Announces that these installs are stored: a lookup that begins later finds them. */
   appeared(keys: readonly string[]): void {
     this.#appearances++;
     for (const key of keys) {
@@ -82,14 +85,14 @@ export class InstallLookup {
     }
   }
 
-  /** Any install may be there now. */
+  /** Drops all cached absences: any install may have been stored. */
   forgetAbsent(): void {
     this.#appearances++;
     for (const [key, { facts }] of this.#known) if (facts === null) this.#known.delete(key);
     this.#notStored.clear();
   }
 
-  /** Removes from the map what Redis has. */
+  /** Removes from the map the keys that Redis has. */
   async #fromRedis(wanted: Map<string, InstallName>): Promise<void> {
     const keys = [...wanted.keys()];
     let found: (InstallFacts | null)[] = [];
@@ -133,7 +136,7 @@ export class InstallLookup {
     const found = new Map<string, InstallFacts>();
     for (const { app_id, device_id: _, ...facts } of byInstall) found.set(installKey(app_id, facts.install_id), facts);
     for (const { app_id, device_id, ...facts } of byDevice) found.set(deviceKey(app_id, device_id), facts);
-    // All ids are looked up in all apps, so an id may be found in an app that was not meant.
+    // All ids are looked up in all apps, so an id may be found in an app that was not asked about.
     const wanted = new Map(names);
     for (const key of found.keys()) if (!wanted.has(key)) found.delete(key);
     for (const [key, facts] of found) this.#known.set(key, { facts }, { ttl: PRESENT_MS });
@@ -150,7 +153,10 @@ export class InstallLookup {
   }
 }
 
-/** What an event names comes first: its install, then its device, then the device's other names. Each with its key in Redis. */
+/**
+ * Identifiers in order of preference, each with its key in Redis: the event's install, its device, the aliases of the
+ * device.
+ */
 function namesOf({ app_id, install_id, device_id, aliases = [] }: EventSource): NamedKey[] {
   const names: NamedKey[] = [];
   const ofDevice = (id: string): NamedKey => [deviceKey(app_id, id), { kind: 'device', app_id, id }];

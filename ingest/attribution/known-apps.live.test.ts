@@ -24,7 +24,7 @@ test.each([
   ['Android alone', null, google, false, true],
   ['both', apple, google, true, true],
 ])(
-  'an app with %s has the platforms that are set, or both while none is',
+  'an app with %s has the platforms that are set, or both if none is set',
   async (_, ios, android, has_ios, has_android) => {
     const [organization_id, id] = [newId('org', Date.now()), newId('app', Date.now())];
     await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Apps')`, [organization_id]);

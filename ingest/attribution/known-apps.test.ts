@@ -16,7 +16,7 @@ function stage() {
   return { state, hours };
 }
 
-test('an app whose clicks never stop coming has its changed settings within fifteen seconds, for one question', async () => {
+test('an app with a steady stream of clicks gets its changed settings within fifteen seconds, with one query', async () => {
   for (const how of ['of', 'lastOf'] as const) {
     const { state, hours } = stage();
     expect(await hours(how)).toBe(24);
@@ -32,12 +32,12 @@ test('an app whose clicks never stop coming has its changed settings within fift
   }
 });
 
-test('an app that Postgres does not have has the defaults', async () => {
+test('an app that Postgres does not have gets the defaults', async () => {
   const { hours } = stage();
   expect(await hours('of', 'app_absent')).toBe(defaultFacts.probabilistic_window_hours);
 });
 
-test('without Postgres what was known last applies, and Postgres is not asked at every turn', async () => {
+test('without Postgres the last known settings apply, and Postgres is not queried on every call', async () => {
   const { state, hours } = stage();
   await hours('lastOf');
   state.isDown = true;

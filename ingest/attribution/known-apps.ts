@@ -1,4 +1,6 @@
-/** What ingest has to know of apps, as Postgres has it; asked for again after some seconds, so a change applies to records from then on. */
+/**
+ * The app settings that ingest needs, cached from Postgres for some seconds; a change applies to records from then on.
+ */
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
 import { SECOND_MS } from '#common/durations.ts';
@@ -12,12 +14,12 @@ const newAppWaitMs = 250;
 export interface AppFacts {
   readonly attribution_window_hours: number;
   readonly probabilistic_window_hours: number;
-  /** Whether the app exists on the platform; both, while neither has been set. */
+  /** Whether the app exists on the platform; both are true while neither has been set. */
   readonly has_ios: boolean;
   readonly has_android: boolean;
 }
 
-/** What applies to an app that Postgres does not have: one restored from a backup may lack it. */
+/** Defaults for an app that Postgres does not have: a database restored from a backup may lack it. */
 export const defaultFacts: AppFacts = {
   attribution_window_hours: 168,
   probabilistic_window_hours: 6,
@@ -25,7 +27,7 @@ export const defaultFacts: AppFacts = {
   has_android: true,
 };
 
-/** The facts of the apps that there are. */
+/** Returns the facts of the apps that exist. */
 export type ReadApps = (appIds: readonly string[]) => Promise<ReadonlyMap<string, AppFacts>>;
 
 export function appsIn(postgres: Queries): ReadApps {
@@ -59,7 +61,7 @@ export class KnownApps {
     this.#clock = clock;
   }
 
-  /** Of every app that is named. @throws PostgresUnavailable */
+  /** Facts of every app in the set. @throws PostgresUnavailable */
   async of(appIds: ReadonlySet<string>): Promise<ReadonlyMap<string, AppFacts>> {
     const stale = this.#staleOf(appIds);
     if (stale.length > 0) await this.#refresh(stale);
@@ -67,8 +69,8 @@ export class KnownApps {
   }
 
   /**
-   * The same without Postgres too, and without waiting for it: what was known last. An app that is new here waits a moment, then the
-   * defaults apply, which keep more than is needed.
+   * The last known facts, without waiting for Postgres and even while it is down. A new app waits briefly; after that
+   * the defaults apply, which keep more than is needed.
    */
   async lastOf(appIds: ReadonlySet<string>): Promise<ReadonlyMap<string, AppFacts>> {
     const stale = this.#staleOf(appIds);
@@ -92,7 +94,7 @@ export class KnownApps {
     return [...appIds].filter((id) => !this.#isFresh(this.#known.get(id)?.readMs ?? Number.NEGATIVE_INFINITY));
   }
 
-  /** By a clock that may have gone back. */
+  /** The clock may have been set back. */
   #isFresh(readMs: number): boolean {
     return Math.abs(this.#clock() - readMs) < freshMs;
   }

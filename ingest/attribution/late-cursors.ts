@@ -1,13 +1,19 @@
-/** How far installs were examined for the events of a partition: for each partition of the log, the number of the last batch. */
+/**
+ * How far installs were examined for the events of a partition: for each log partition, the number of the last examined
+ * batch.
+ */
 import type { Queries } from '#common/stores/postgres.ts';
 
 export type Cursor = Readonly<Record<number, number>>;
 
 export interface LateCursors {
-  /** Null when none was ever stored. */
+  /** Null if none was ever stored. */
   read(partition: number): Promise<Cursor | null>;
   write(partition: number, cursor: Cursor): Promise<void>;
-  /** For each partition that ever had an owner, the number up to which all of its batches are decided: no row will be added there. */
+  /**
+   * For each partition that ever had an owner, the number up to which all batches are decided: no row will be added at
+   * or below it.
+   */
   decided(): Promise<Cursor>;
 }
 

@@ -40,7 +40,7 @@ afterAll(async () => {
   await redisServer.stop();
 });
 
-/** An event of a device that happened so long ago. */
+/** An event of a device that happened `agoMs` ago. */
 function event(event_id: string, device_id: string, agoMs: number): string {
   const now = Date.now();
   const origin = { organization_id, app_id, received_at: now, ip: '8.8.8.8', privacy_mode: 'full_ip' as const };
@@ -50,7 +50,7 @@ function event(event_id: string, device_id: string, agoMs: number): string {
   return eventJson(eventPrefix({ ...origin, defaults: {} }), decision, sent);
 }
 
-/** The same with more of its own, one that names its install, and one that says where its device is. */
+/** The same with extra fields, for example with an install id or the location of the device. */
 function eventWith(event_id: string, sent: object, extras: Partial<EventExtras> = {}): string {
   const now = Date.now();
   const origin = { organization_id, app_id, received_at: now, ip: '8.8.8.8', privacy_mode: 'full_ip' as const };
@@ -81,7 +81,7 @@ function install(device_id: string, more: Partial<InstallRecord> = {}): string {
   });
 }
 
-/** @param partitions of the log: each record goes to that of its id. */
+/** @param partitions of the log: each record goes to the partition of its id. */
 async function append(
   kind: RecordKind,
   lines: readonly string[],
@@ -108,7 +108,7 @@ const eventually = (read: () => Promise<unknown>) => expect.poll(read, { timeout
 const stored = async (table: string) =>
   Number((await rows<{ n: number }>(`SELECT count() AS n FROM ${table} WHERE ${ofApp}`))[0]?.n);
 
-/** What each way of asking makes of the events of a link, or of none. */
+/** Sums of the events of a link, and of events without a link, as each kind of query reports them. */
 async function sums() {
   const figures = 'toUInt64(sum(rows)) AS events, sum(conversions) AS conversions, toString(sum(revenue)) AS revenue';
   const raw = `toUInt64(sum(sign)) AS events, toUInt64(sumIf(sign, is_conversion)) AS conversions, toString(sum(revenue_amount * sign)) AS revenue`;
@@ -194,7 +194,7 @@ testCostlyCases<FailpointName>(
   240_000,
 );
 
-test('ClickHouse killed while events and installs come leaves each event with its link, once', {
+test('after ClickHouse is killed while events and installs arrive, each event has its link, once', {
   tags: ['slow'],
   timeout: 240_000,
 }, async () => {
@@ -281,7 +281,7 @@ test('events and installs of different partitions find each other, even after pa
   way.more = { REDIS_URL: redisServer.url };
 });
 
-test('events get their link although Postgres was restored to a time at which their partitions were not in use, and no longer are', {
+test('events get their link after Postgres was restored to a time before their partitions were in use, even if they are no longer used', {
   tags: ['slow'],
   timeout: 240_000,
 }, async () => {
@@ -301,7 +301,7 @@ test('events get their link although Postgres was restored to a time at which th
   await edge.close();
   await eventually(async () => readdirSync(join(root, slot)).filter((name) => !name.startsWith('.'))).toEqual([]);
   await before.stop();
-  // Neither a journal nor the log nor Postgres has anything of them.
+  // Neither a journal nor the log nor Postgres has any of their records.
   await forget([1, 2, 3]);
   way.more = { REDIS_URL: redisServer.url };
   const after = way.ingest();
@@ -313,7 +313,7 @@ test('events get their link although Postgres was restored to a time at which th
   await after.stop();
 });
 
-/** Empties partitions of the log, and makes Postgres what it was before they were used. */
+/** Empties partitions of the log, and resets Postgres to its state before they were used. */
 async function forget(partitions: readonly number[]): Promise<void> {
   const nats = await Nats.connect({ url: way.nats.url, name: 'test', installation: defaultInstallation });
   for (const partition of partitions) expect(await purgeLog(nats, partition, 1e9)).toBeDefined();

@@ -17,7 +17,7 @@ test.each<[string, Cursor | null]>([
   ['a new one', null],
   ['one whose former owner had looked at the install', { 0: 7 }],
 ])(
-  'a process that takes a partition, %s, finds the install of its next event, even if it had looked too early before',
+  'a process that acquires a partition, %s, finds the install of its next event, even if it looked it up too early before',
   async (_, kept) => {
     let stored: StoredInstall[] = [];
     const records: StoredRecords = {

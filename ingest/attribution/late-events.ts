@@ -1,15 +1,18 @@
 /**
- * Attributes events that arrived before their install. The owner of a partition looks for installs that it has not examined yet and
- * finds the events of its own partition that wait for them; docs/adr/0033 says why each event is attributed once.
+ * Attributes events that arrived before their install. The owner of a partition looks for installs that it has not
+ * examined yet and finds the events of its own partition that wait for them; docs/adr/0033 says why each event is
+ * attributed once.
  *
- *   find installs ──▶ cached absences are dropped ──every batch that was being formed is stored──▶ find events ──▶ pairs of rows
- *                                                                                                      └── again until none is left
+ *   1. find installs ──▶ cached absences are dropped
+ *   2. wait until every batch that was being formed is stored
+ *   3. find events ──▶ pairs of rows, again until no event is left
  *
- * Must stay true:
- * - Only the owner of an event's partition writes its rows, between two of its batches, so it finds every row that there is.
- * - The row that reverses an event and the one that replaces it are one insert. An event that has them is not found again.
- * - An event that is formed after installs were found finds them itself; one that was being formed then is stored before events are
- *   looked up. So each install is examined once, and no event is missed.
+ * Invariants:
+ * - Only the owner of an event's partition writes its rows, between two of its batches, so it finds every existing row.
+ * - The row that reverses an event and the row that replaces it are one insert. An event that has them is not found
+ *   again.
+ * - An event that is formed after installs were found finds them itself; one that was being formed at that time is
+ *   stored before events are looked up. So each install is examined once, and no event is missed.
  */
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
@@ -25,14 +28,14 @@ import type { BatchOfInstalls, KnownInstall, LateStore } from './late-store.ts';
 import { attributed, InstallsByKey, type LearnedEvent } from './learned-events.ts';
 import { waitingKeys } from './waiting-keys.ts';
 
-/** Most installs of one look, unless a single batch has more; batches listed at a time; installs of one query. */
+/** Maximum installs per look (unless a single batch has more), batches per listing, and installs per query. */
 const installsMax = 2_000;
 const batchesMax = 1_000;
 const installsPerQuestion = 500;
-/** Events of one batch, and the characters of their two rows. */
+/** Maximum events per batch, and maximum characters of their two rows. */
 const eventsMax = 1_000;
 const charsMax = 2 * 1_048_576;
-/** The cursor is written at most this often: after a restart, that much is examined again. */
+/** Minimum interval between writes of the cursor: after a restart, installs of this period are examined again. */
 const keepIntervalMs = 30_000;
 /** Largest difference between the clocks that number the batches of different partitions. */
 const numberMarginMs = DAY_MS;
@@ -47,17 +50,17 @@ export interface LateEventsParts {
   readonly time: Time;
 }
 
-/** Installs that were not examined before, and the cursor behind them. */
+/** Installs that were not yet examined, and the cursor after them. */
 export interface FoundInstalls {
   readonly installs: readonly KnownInstall[];
   readonly apps: ReadonlyMap<string, AppFacts>;
   readonly to: Cursor;
 }
 
-/** Events that waited for them. */
+/** Events that waited for these installs. */
 export interface Look {
   readonly events: readonly LearnedEvent[];
-  /** More are left. */
+  /** Whether more events are left. */
   readonly isCut: boolean;
 }
 
@@ -76,24 +79,25 @@ export class LateEvents {
     this.#parts = parts;
   }
 
-  /** Called when a partition is taken over. @throws ClickHouseFailure, PostgresUnavailable */
+  /** Called when a partition is acquired. @throws ClickHouseFailure, PostgresUnavailable */
   async begin(partition: number): Promise<void> {
     const { cursors, store } = this.#parts;
     let cursor = await cursors.read(partition);
     if (cursor === null) {
-      // New, or lost: begin before the first event that waits, if there is any.
+      // A new partition, or a lost cursor: begin before the first event that waits, if any.
       const decided = await cursors.decided();
       const first = await store.firstWaiting(partition);
       const from = first === 0 ? Number.POSITIVE_INFINITY : Math.max(0, first - numberMarginMs);
       cursor = Object.fromEntries(Object.entries(decided).map(([of, no]) => [of, Math.min(no, from)]));
       await cursors.write(partition, cursor);
     }
-    // Installs behind the cursor are not looked at again, but this process may have looked for them too early, for another partition.
+    // Installs below the cursor are not examined again, but this process may have cached their absence for another
+    // partition.
     this.#parts.installs.forgetAbsent();
     this.#progress.set(partition, { cursor, keptMs: this.#parts.time.elapsed() });
   }
 
-  /** Null when there is none. @throws ClickHouseFailure, PostgresUnavailable */
+  /** Null if there are no new installs. @throws ClickHouseFailure, PostgresUnavailable */
   async find(partition: number): Promise<FoundInstalls | null> {
     const { cursors, store } = this.#parts;
     const progress = this.#progress.get(partition);
@@ -113,7 +117,7 @@ export class LateEvents {
       return null;
     }
     const installs = await store.installsOf(some);
-    // What is given to an install is never taken back, so its window must be right.
+    // An event that is attributed to an install is never taken back, so the install's window must be right.
     const apps = await this.#parts.apps.of(new Set(installs.map(({ app_id }) => app_id)));
     this.#parts.installs.appeared(
       installs.flatMap(({ app_id, install_id, device_id }) => [
@@ -125,7 +129,10 @@ export class LateEvents {
     return { installs, apps, to };
   }
 
-  /** Not before every batch that was being formed when the installs were found is stored. @throws ClickHouseFailure */
+  /**
+   * Call only after every batch that was being formed when the installs were found is stored.
+   * @throws ClickHouseFailure
+   */
   async look(partition: number, { installs, apps }: FoundInstalls): Promise<Look> {
     this.counters.looks++;
     const { erasures } = this.#parts;
@@ -137,7 +144,7 @@ export class LateEvents {
       const some = installs.slice(at, at + installsPerQuestion);
       for await (const row of this.#waiting(partition, some, windowMs)) {
         const install = byKey.installOf(row);
-        // Erased in the meantime: it does not wait any more.
+        // Skip events that were erased in the meantime: they no longer wait.
         const before = erasures?.event(row) ?? row;
         const place = `${row.producer_id} ${row.frame_no} ${row.idx}`;
         if (install === null || before !== row || found.has(place)) continue;
@@ -157,7 +164,7 @@ export class LateEvents {
     return this.#parts.partsOf(events, batch);
   }
 
-  /** All events that waited for these installs are stored. @throws PostgresUnavailable */
+  /** Call when all events that waited for these installs are stored. @throws PostgresUnavailable */
   async passed(partition: number, { to }: FoundInstalls): Promise<void> {
     const progress = this.#progress.get(partition);
     if (progress === undefined) return;
@@ -165,7 +172,10 @@ export class LateEvents {
     await this.#keep(partition, progress);
   }
 
-  /** The log is read again from about here: events above may lack their late attribution. @throws PostgresUnavailable */
+  /**
+   * Call when the log is replayed from about this batch: later events may lack their late attribution.
+   * @throws PostgresUnavailable
+   */
   async rewind(partition: number, batchNo: number): Promise<void> {
     const { cursors } = this.#parts;
     const kept = (await cursors.read(partition)) ?? {};
@@ -214,13 +224,16 @@ function cutAt(batches: readonly BatchOfInstalls[], max: number): readonly Batch
   return end === -1 ? batches : batches.slice(0, end);
 }
 
-/** A cursor behind these batches too, and behind all that have no install. @param isCut there are more batches with installs. */
+/**
+ * Advances the cursor past these batches and past all batches without installs.
+ * @param isCut whether more batches have installs.
+ */
 function raised(cursor: Cursor, upTo: Cursor, batches: readonly BatchOfInstalls[], isCut: boolean): Cursor {
   const next: Record<number, number> = { ...cursor };
   const reach = (of: number, no: number) => {
     next[of] = Math.max(next[of] ?? 0, no);
   };
-  // They are ordered by their numbers.
+  // The batches are ordered by number.
   const last = isCut ? (batches.at(-1)?.batch_no ?? 0) - 1 : Number.POSITIVE_INFINITY;
   for (const [of, no] of Object.entries(upTo)) reach(Number(of), Math.min(no, last));
   for (const { log_partition, batch_no } of batches) reach(log_partition, batch_no);

@@ -33,7 +33,7 @@ async function decided({ partition, no }: Batch): Promise<void> {
   );
 }
 
-/** Events of a device without an install, so many, the first so long ago and each a second later. */
+/** Stores `count` events of a device without an install: the first `agoMs` ago, the others a second apart. */
 async function storeEvents(batch: Batch, device_id: string, count = 1, agoMs = HOUR_MS): Promise<void> {
   await decided(batch);
   await place.clickhouse.command(
@@ -76,7 +76,7 @@ async function learn({ sink, late }: TestOwner): Promise<void> {
   while (await learner.look());
 }
 
-/** The same questions and answers, but for inserts. */
+/** The same store with another `insert`. */
 function storeWith(insert: RawStore['insert']): RawStore {
   return new Proxy<RawStore>(place.store, {
     get: (store, name) => {
@@ -102,7 +102,7 @@ async function linked(): Promise<object | undefined> {
 }
 const all = (n: number, others = 0) => ({ raw: n, rolled: n, others, duplicated: 0, rollup_difference: 0 });
 
-/** Partitions that no other test has. */
+/** Partitions that no other test uses. */
 let next = 0;
 const fresh = () => {
   app_id = newId('app', Date.now());
@@ -123,7 +123,7 @@ test('an install of a new partition is found, however low its batch numbers are'
   expect(await linked()).toEqual(all(2));
 });
 
-test('an opening by a link is not an install: events do not get its link', async () => {
+test('opening the app through a link is not an install: events do not get its link', async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a');
   const owner = await own(own0);
@@ -198,7 +198,7 @@ test('a late attribution that reached only the raw table before its owner died i
   expect(rows).toEqual([{ n: 15 }]);
 });
 
-test('when the cursor of installs is lost, they are examined from the first event that waits', async () => {
+test('if the cursor of installs is lost, installs are examined from the first waiting event on', async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a', 2);
   await storeInstall({ partition: other, no: 20 }, 'a');
@@ -208,13 +208,13 @@ test('when the cursor of installs is lost, they are examined from the first even
   expect(await linked()).toEqual(all(2));
 });
 
-test('one install attributes thousands of events, even behind as many that are too old for it', {
+test('one install attributes thousands of events, even after as many that are too old for it', {
   tags: ['slow'],
   timeout: 60_000,
 }, async () => {
   const [own0, other] = fresh();
   const week = 168 * HOUR_MS;
-  // The day of the window's beginning is read whole.
+  // The first day of the window is read completely.
   await storeEvents({ partition: own0, no: 10 }, 'a', 1_200, week + 1_300_000);
   await storeEvents({ partition: own0, no: 11 }, 'a', 2_300);
   await storeInstall({ partition: other, no: 20 }, 'a');

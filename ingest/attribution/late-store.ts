@@ -1,4 +1,4 @@
-/** ClickHouse queries about installs that arrived after their events: one query each, cheap where nothing waits. */
+/** ClickHouse queries about installs that arrived after their events: one query each, cheap if no events wait. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { isInstall } from '#clickhouse/rollups.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
@@ -8,7 +8,7 @@ import type { Cursor } from './late-cursors.ts';
 export interface BatchOfInstalls {
   readonly log_partition: number;
   readonly batch_no: number;
-  /** Installs in it. */
+  /** Number of installs in the batch. */
   readonly n: number;
 }
 
@@ -26,7 +26,7 @@ export interface KnownInstall extends Readonly<CampaignTexts> {
   readonly city: string;
 }
 
-/** Which events to find. */
+/** The criteria of the events to find. */
 export interface WaitingFor {
   readonly partition: number;
   readonly organizations: readonly string[];
@@ -34,19 +34,23 @@ export interface WaitingFor {
   readonly keys: readonly string[];
   /** Events that happened on this UTC day or later, epoch ms. */
   readonly sinceMs: number;
-  /** Only events behind this place in the log. */
+  /** Only events after this position in the log. */
   readonly after: Pick<EventRow, 'producer_id' | 'frame_no' | 'idx'> | null;
   readonly eventsMax: number;
 }
 
 /** Each throws ClickHouseFailure. */
 export interface LateStore {
-  /** Batches with installs, above one cursor and up to another, in the partitions of the second; oldest first. */
+  /**
+   * Batches with installs, above the first cursor and up to the second, in the partitions of the second; oldest first.
+   */
   batchesWithInstalls(above: Cursor, upTo: Cursor, batchesMax: number): Promise<readonly BatchOfInstalls[]>;
   installsOf(batches: readonly BatchOfInstalls[]): Promise<readonly KnownInstall[]>;
-  /** Events without an install that have one of these keys, in the order of the log. */
+  /** Events without an install that have one of these keys, in log order. */
   waiting(wanted: WaitingFor): Promise<readonly EventRow[]>;
-  /** The number of the first batch of a partition with an event that was stored without its install; 0 without any. */
+  /**
+   * The number of the first batch of a partition with an event that was stored without its install; 0 if there is none.
+   */
   firstWaiting(partition: number): Promise<number>;
 }
 
@@ -97,7 +101,7 @@ export class ClickHouseLateStore implements LateStore {
     );
   }
 
-  /** The row that reverses an event has its keys too: with it, the event does not wait any more. */
+  /** The row that reverses an event has its keys too: once that row exists, the event no longer waits. */
   async waiting({ partition, organizations, apps, keys, sinceMs, after, eventsMax }: WaitingFor): Promise<EventRow[]> {
     const behind =
       'AND (e.producer_id, e.frame_no, e.idx) > ({after_producer:String}, {after_frame:UInt64}, {after_idx:UInt32})';

@@ -1,4 +1,7 @@
-/** An event that arrived before its install, as it was stored and as it would have been stored after the install: two rows. */
+/**
+ * An event that arrived before its install, as two rows: as it was stored, and as it would have been stored after the
+ * install.
+ */
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import { type EventRow, learnedEventColumns, writeLearnedEventRow } from '#clickhouse/rows-events.ts';
@@ -13,12 +16,12 @@ export interface LearnedEvent {
   readonly after: EventRow;
 }
 
-/** The installs of a look by the names under which events wait for them. */
+/** The installs of one look, by the keys under which events wait for them. */
 export class InstallsByKey {
   readonly #byKey = new Map<string, KnownInstall[]>();
   readonly #windowMs: (appId: string) => number;
 
-  /** @param windowMs how long after an event its install may come. */
+  /** @param windowMs how long after an event its install may arrive. */
   constructor(installs: readonly KnownInstall[], windowMs: (appId: string) => number) {
     this.#windowMs = windowMs;
     for (const install of installs) {
@@ -32,7 +35,10 @@ export class InstallsByKey {
     for (const named of this.#byKey.values()) named.sort((one, other) => one.time_ms - other.time_ms);
   }
 
-  /** Tries the event's keys in order. For the first key with installs: the earliest install after the event, else the latest before it. */
+  /**
+   * Tries the event's keys in order. For the first key with installs: the earliest install after the event, else the
+   * latest before.
+   */
   installOf({ app_id, waiting_keys, time }: EventRow): KnownInstall | null {
     for (const key of waiting_keys) {
       const named = this.#byKey.get(`${app_id} ${key}`) ?? [];
@@ -62,7 +68,7 @@ export function attributed(event: EventRow, install: KnownInstall): EventRow {
   };
 }
 
-/** Both rows of each event, by month: they are one insert, so both are stored or neither. */
+/** Both rows of each event, by month: they are one insert, so either both are stored or neither is. */
 export function partsOfLearned(events: readonly LearnedEvent[], batch: BatchName): FormedPart[] {
   const months = new Map<string, { writer: RowWriter; rows: number; from: number; to: number }>();
   for (const { before, after } of events) {

@@ -1,6 +1,7 @@
 /**
- * Clicks that events name: in Redis while they are some minutes old, in ClickHouse after that and where Redis has lost them. An event has the
- * link of a click within its app's attribution window, counted to when the event came in, so that a replay decides the same.
+ * Finds the clicks that events name: in Redis for some minutes, and in ClickHouse after that or if Redis has lost them.
+ * An event gets the link of a click within its app's attribution window. The window is measured at the time of receipt,
+ * so that a replay makes the same decision.
  */
 import { LRUCache } from 'lru-cache';
 import type { RecentClick } from '#common/attribution/click-lines.ts';
@@ -15,7 +16,7 @@ import { clicksPerQuestionMax, type StoredClicks } from './stored-clicks.ts';
 
 const foundMax = 20_000;
 const absentMax = 50_000;
-/** An event may overtake its click: what was not there is asked for again. */
+/** An event may arrive before its click: a missing click is looked up again after this time. */
 const absentMs = 5 * SECOND_MS;
 
 type Naming = Pick<EventRecord, 'click_id' | 'app_id' | 'organization_id' | 'received_at'>;
@@ -32,7 +33,7 @@ export class NamedClicks {
   readonly #parts: NamedClicksParts;
   readonly #time: Pick<Time, 'elapsed' | 'now'>;
   readonly #found = new LRUCache<string, RecentClick>({ max: foundMax });
-  /** Until when an id is not asked for again. */
+  /** By app and click: the time until which it is not looked up again. */
   readonly #absent = new LRUCache<string, number>({ max: absentMax });
 
   constructor(parts: NamedClicksParts) {
@@ -40,7 +41,7 @@ export class NamedClicks {
     this.#time = parts.time ?? systemTime;
   }
 
-  /** By id, those that are found, whatever their app. @throws ClickHouseFailure, PostgresUnavailable */
+  /** The clicks that were found, by id, whatever their app. @throws ClickHouseFailure, PostgresUnavailable */
   async of(events: readonly Naming[]): Promise<ReadonlyMap<string, RecentClick>> {
     const naming = events.filter(({ click_id }) => isId('clk', click_id));
     const known = new Map<string, RecentClick>();
@@ -87,7 +88,7 @@ export class NamedClicks {
     }
   }
 
-  /** None where Redis does not answer. */
+  /** None if Redis does not answer. */
   async #recent(ids: readonly string[]): Promise<readonly (RecentClick | null)[]> {
     try {
       return (await this.#parts.recent?.byIds(ids)) ?? [];
@@ -98,7 +99,7 @@ export class NamedClicks {
   }
 }
 
-/** An id that one app makes up is not absent for another. */
+/** Absence is cached per app: an id that one app makes up must stay available to others. */
 function absentKey({ app_id, click_id }: Naming): string {
   return `${app_id} ${click_id}`;
 }

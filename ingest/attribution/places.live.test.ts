@@ -75,7 +75,7 @@ const rows = <Row>(sql: string) => way.client.query<Row>(sql, {});
 const eventually = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000, interval: 200 });
 const count = async (table: string) => Number((await rows<{ n: number }>(`SELECT sum(1) AS n FROM ${table}`))[0]?.n);
 
-test('clicks, installs and events have the region and the city that the given database knows, in every privacy mode', async () => {
+test('clicks, installs and events get the region and city from the configured database, in every privacy mode', async () => {
   const ingest = way.ingest();
   await append('click', [
     click('203.0.113.7', 'full_ip'),
@@ -111,13 +111,13 @@ test('clicks, installs and events have the region and the city that the given da
     { event_id: 'installed', ...munich },
     { event_id: 'own', ...paris },
     { event_id: 'sender', ...paris },
-    // The place of one address, never the country of one and the city of another.
+    // The location comes from one address; the country and the city never come from different ones.
     { event_id: 'without city', ...inGermany },
   ]);
   await ingest.stop();
 }, 120_000);
 
-test('an event that arrived before its install ends up in the city of the install, unless it named its own', async () => {
+test('an event that arrived before its install gets the city of the install, unless it has its own location', async () => {
   const ingest = way.ingest();
   await append('event', [event('late', 'd5', '198.51.100.7'), event('late own', 'd5', '8.8.8.8', '198.51.100.7')]);
   await eventually(() => count("events WHERE device_id = 'd5'")).toBe(2);

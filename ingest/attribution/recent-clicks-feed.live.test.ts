@@ -59,9 +59,9 @@ async function startFeed(options: Partial<FeedOptions> = {}): Promise<RecentClic
 }
 
 let frameNo = 0;
-/** Puts one click into the log. @returns its id. */
+/** Adds one click to the log. @returns its id. */
 async function click(more: Partial<Click> = {}): Promise<string> {
-  // Of an app that keeps whole addresses: the address is then the name by which clicks are found.
+  // For an app that stores whole addresses, so that clicks are found by the whole address.
   const given = JSON.parse(testClick(more.time ?? Date.now(), 'full_ip'));
   const line = JSON.stringify({ ...given, ...more });
   const bytes = Buffer.alloc(4_096);
@@ -73,13 +73,13 @@ async function click(more: Partial<Click> = {}): Promise<string> {
 }
 
 const positionKey = 'clicks_fed:0';
-/** Since when and up to when clicks are in Redis. */
+/** The times of the log between which clicks are in Redis. */
 const stored = async () => (await redis.commands.get(positionKey))?.split(' ').map(Number);
 const storedAgeMs = async () => Date.now() - ((await stored())?.[1] ?? Date.now() / 2);
 const eventually = (read: () => unknown) => expect.poll(read, { timeout: 10_000, interval: 20 });
 const isThere = async (id: string) => (await clicks.byIds([id]).catch(() => []))[0]?.click_id === id;
 
-test('while Redis refuses writes because it cannot save, the feed waits, logs it once, and continues where it was', async (context) => {
+test('while Redis refuses writes because it cannot save, the feed waits, logs it once, and resumes where it stopped', async (context) => {
   skipWithout(!findRedis().isStandIn, 'redis-server', context);
   const feed = await startFeed();
   const before = await click();
@@ -88,7 +88,7 @@ test('while Redis refuses writes because it cannot save, the feed waits, logs it
     await redis.commands.bgsave();
     await eventually(() => redis.commands.info()).toContain('rdb_bgsave_in_progress:0');
   };
-  // A folder stands where the file would.
+  // A folder takes the place of the file.
   const obstacle = join(redisServer.dataDir, 'dump.rdb');
   rmSync(obstacle, { recursive: true, force: true });
   mkdirSync(join(obstacle, 'inside'), { recursive: true });
@@ -101,12 +101,12 @@ test('while Redis refuses writes because it cannot save, the feed waits, logs it
   rmSync(obstacle, { recursive: true });
   await save();
   await eventually(() => isThere(during)).toBe(true);
-  // Redis shows the click before its answer has reached the feed.
+  // The click may be visible in Redis before the feed receives the reply.
   await eventually(() => lines).toEqual([expect.stringContaining('MISCONF'), 'Redis accepts recent clicks again']);
   await redis.commands.config('SET', 'save', '');
 });
 
-test('a click that Redis alone refuses is tried again and does not end ingest', async () => {
+test('a click that only Redis refuses is retried and does not end ingest', async () => {
   const feed = await startFeed();
   const first = await click();
   await eventually(() => isThere(first)).toBe(true);
@@ -127,7 +127,7 @@ const mac =
   'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4 Safari/605.1.15';
 const windows = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/120.0.0.0 Safari/537.36';
 
-test('only clicks of people on a platform that their app has are kept by address, within its window', async () => {
+test('only clicks of people on a platform of their app are stored by address, within its window', async () => {
   const [ios, both, none] = [newId('app', 1), newId('app', 2), newId('app', 3)];
   const facts = { ...defaultFacts, probabilistic_window_hours: 1 };
   const apps = new KnownApps(
@@ -165,7 +165,7 @@ test('only clicks of people on a platform that their app has are kept by address
     const found = near.map(({ click_id }) => click_id).filter((id) => id !== last);
     expect(found.sort(), app_id).toEqual(ids.toSorted());
   }
-  // By its id each young one is known for some minutes.
+  // By its id, each recent click is available for some minutes.
   const known = await clicks.byIds([...kept, ...others]);
   expect(known.map((one) => one !== null)).toEqual([...kept, ...others].map((_, at) => at !== kept.length + 8));
   expect(known.slice(kept.length, -1).map((one) => one?.is_bot)).toEqual([
@@ -173,7 +173,7 @@ test('only clicks of people on a platform that their app has are kept by address
   ]);
 });
 
-test('clicks that Redis has lost are there again soon, also when no others come', async () => {
+test('clicks that Redis has lost are restored soon, even if no new clicks arrive', async () => {
   const feed = await startFeed();
   const lost = await click();
   await eventually(() => isThere(lost)).toBe(true);
@@ -184,7 +184,7 @@ test('clicks that Redis has lost are there again soon, also when no others come'
   expect(feed.counters.rereads).toBe(1);
 });
 
-test('when a feed dies while it rereads lost clicks, its successor rereads them', async () => {
+test('if a feed dies while it rereads lost clicks, its successor rereads them', async () => {
   const positions: number[] = [];
   const watched = new RecentClicks(redis);
   const feed = await startFeed({ clicks: watched });
@@ -202,7 +202,7 @@ test('when a feed dies while it rereads lost clicks, its successor rereads them'
   await eventually(() => isThere(lost)).toBe(true);
 });
 
-test('while a reread has to wait, the stored position is where it begins, for a successor', {
+test('while a reread has to wait, the stored position is where it will begin, so that a successor can continue', {
   tags: ['slow'],
 }, async () => {
   let aheadMs = 0;
@@ -222,7 +222,7 @@ test('while a reread has to wait, the stored position is where it begins, for a 
   await eventually(storedAgeMs).toBeLessThan(HOUR_MS);
 });
 
-test('what Redis lost is read again even if another feed of the partition saw the loss first, waited, and ended', async () => {
+test('clicks that Redis lost are reread even if another feed of the partition saw the loss first, waited, and ended', async () => {
   const feed = await startFeed();
   const lost = await click();
   await eventually(() => isThere(lost)).toBe(true);
@@ -233,7 +233,7 @@ test('what Redis lost is read again even if another feed of the partition saw th
   expect(feed.counters.rereads).toBe(1);
 });
 
-test('a feed that is behind another one of its partition does not set the position back', async () => {
+test('a feed that lags behind another feed of its partition does not set the position back', async () => {
   const feed = await startFeed();
   const first = await click();
   await eventually(() => isThere(first)).toBe(true);
@@ -269,10 +269,10 @@ test('a stopped feed sends nothing more to Redis', async () => {
   expect(open.size).toBe(0);
 });
 
-test('a full Redis that evicts nothing does not stop the feed: newer clicks get in once there is room', async (context) => {
+test('a full Redis that evicts nothing does not stop the feed: newer clicks are stored once there is room', async (context) => {
   const setMemory = (policy: string, bytes: string) =>
     redis.commands.config('SET', 'maxmemory-policy', policy, 'maxmemory', bytes);
-  // The stand-in has no bound, whatever it answers to CONFIG SET.
+  // The stand-in has no memory limit, whatever it answers to CONFIG SET.
   skipWithout(!findRedis().isStandIn, 'redis-server', context);
   await setMemory('volatile-lru', '0');
   let aheadMs = 0;
@@ -295,7 +295,7 @@ test('a full Redis that evicts nothing does not stop the feed: newer clicks get 
   expect(feed.counters.rereads).toBe(0);
 });
 
-test("a Redis that evicts the feed's position again and again does not make it start over each time", {
+test('a Redis that repeatedly evicts the feed’s position does not make it start over each time', {
   tags: ['slow'],
 }, async () => {
   const feed = await startFeed();

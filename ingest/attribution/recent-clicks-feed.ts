@@ -1,23 +1,24 @@
 /**
- * Carries clicks from the log to Redis within a second, with its own reader, so that a device can be matched to a
- * click while ClickHouse is unavailable and the sink waits.
+ * Copies clicks from the log to Redis within a second, with its own reader, so that a device can be matched to a click
+ * while ClickHouse is unavailable and the sink waits.
  *
  *   reading ──buffer full──▶ paused ──written──▶ reading
- *      ├─ Redis unavailable, or refusing: what was read waits, and is written again until Redis accepts it
- *      └─ Redis full and evicting nothing: what it does not accept for some seconds is skipped and counted, so that the newest
- *         clicks get in as soon as there is room
+ *      ├─ Redis unavailable, or refusing: the frames already read wait, and are written again until Redis accepts them
+ *      └─ Redis full and evicting nothing: clicks that it does not accept for some seconds are skipped and counted, so
+ *         that the newest clicks get in as soon as there is room
  *
- * It runs in the process that has the lease of its partition, for as long as that holds.
+ * It runs in the process that has the lease of its partition, for as long as the process holds it.
  *
- * Must stay true:
+ * Invariants:
  * - Writing a click again changes nothing, so starting too early is harmless.
- * - Which clicks are in Redis is stored in Redis itself, as the times of the log between which they lie: `begin position`. When
- *   that is gone, the clicks are gone too, and the last hours are read again. That is checked once a second, whether clicks come
- *   or not. Redis may also have evicted the position alone, again and again: one reread must have caught up, and a minute must
- *   have passed, before the next begins.
- * - Another `begin` than the one this feed knows means that Redis has lost its clicks and another feed of the partition (an
- *   owner that has not yet noticed its end) saw that first: reading goes on where that one stands. A position only grows, and
- *   only under the `begin` it belongs to, so whichever feed ends, its successor reads everything that is missing.
+ * - The range of clicks in Redis is stored in Redis itself, as two times of the log: `begin position`. If that key is
+ *   gone, the clicks are gone too, and the last hours are read again. The key is checked once a second, whether clicks
+ *   arrive or not. Redis may also evict only the key, repeatedly: a reread must have caught up, and a minute must have
+ *   passed, before the next one begins.
+ * - A `begin` other than the one this feed knows means that Redis has lost its clicks and that another feed of the
+ *   partition (an owner that has not yet noticed its end) saw the loss first: this feed continues from that feed's
+ *   position. A position only grows, and only under its own `begin`, so whichever feed ends, its successor reads
+ *   everything that is missing.
  */
 import { addressName } from '#common/address-writer.ts';
 import {
@@ -46,8 +47,8 @@ const REREAD_PAUSE_MS = 60_000;
 const FULL_PATIENCE_MS = 5_000;
 
 /**
- * KEYS: the position. ARGV: the `begin` and the position of this feed, and a `begin` for when there is none.
- * @returns what is stored then.
+ * KEYS: the position. ARGV: the `begin` and the position of this feed, and a `begin` to use if none is stored.
+ * @returns the values stored afterwards.
  */
 const advanceScript = `
 local begin, position = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
@@ -66,14 +67,14 @@ export interface FeedOptions {
   readonly partition: number;
   readonly time: Time;
   readonly log: (line: string) => void;
-  /** Of all feeds of a process. */
+  /** Shared by all feeds of a process. */
   readonly counters?: FeedCounters;
   readonly agents?: ClickAgents;
 }
 
 export interface FeedCounters {
   clicks: number;
-  /** Read while Redis was full. */
+  /** Clicks read while Redis was full, and not stored. */
   clicks_skipped: number;
   redis_failures: number;
   rereads: number;
@@ -94,7 +95,7 @@ export class RecentClicksFeed {
   #waiting: LogFrame[] = [];
   #isWriting = false;
   #isStopped = false;
-  /** Since when and up to when clicks are in Redis, in ms of the log's time. */
+  /** The times of the log between which clicks are in Redis, in ms. */
   #begin = 0;
   #position = 0;
   #isPositionDue = false;
@@ -113,11 +114,11 @@ export class RecentClicksFeed {
     this.#positionKey = `clicks_fed:${options.partition}`;
   }
 
-  /** Continues from the stored position, as soon as Redis can be read. */
+  /** Continues from the stored position as soon as Redis can be read. */
   async start(): Promise<void> {
     const stored = await this.#store();
     if (this.#isStopped) return;
-    // With a Redis that has been full for too long nothing is stored: once it can be, that is a loss like any other.
+    // If Redis has been full for too long, no position is stored: once one can be, the feed treats that as a loss.
     [this.#begin, this.#position] = stored ?? [0, this.#options.time.now() - REREAD_MS];
     this.#read();
     this.#timer = this.#options.time.every(POSITION_MS, () => {
@@ -155,10 +156,10 @@ export class RecentClicksFeed {
     this.#reader.start();
   }
 
-  /** Writes the clicks that wait, and the position when it is due; one write at a time. */
+  /** Writes the waiting clicks, and the position when it is due; one write at a time. */
   async #write(): Promise<void> {
     this.#isWriting = true;
-    // The frames of a message come one after the other in one turn, and are written together.
+    // The frames of a message arrive in the same turn of the event loop; this groups them into one write.
     await Promise.resolve();
     while ((this.#waiting.length > 0 || this.#isPositionDue) && !this.#isStopped) {
       const frames = this.#waiting;
@@ -193,7 +194,7 @@ export class RecentClicksFeed {
     return true;
   }
 
-  /** Another `begin` than before means that Redis may have lost everything: reading goes back to the position under that one. */
+  /** A changed `begin` means that Redis may have lost everything: reading returns to the position stored with it. */
   async #savePosition(): Promise<void> {
     this.#isPositionDue = false;
     const { time } = this.#options;
@@ -208,7 +209,9 @@ export class RecentClicksFeed {
     this.#read();
   }
 
-  /** @returns the stored `begin` and position; undefined when the feed was stopped, or Redis has been full for too long. */
+  /**
+   * @returns the stored `begin` and position; undefined if the feed was stopped, or Redis has been full for too long.
+   */
   async #store(): Promise<readonly [begin: number, position: number] | undefined> {
     const begin = Math.max(0, Math.floor(this.#options.time.now() - REREAD_MS));
     const stored = await this.#patiently(() =>
@@ -219,8 +222,8 @@ export class RecentClicksFeed {
   }
 
   /**
-   * Repeats a write until Redis accepts it, whatever it answers; undefined when the feed was stopped before that, or Redis has been
-   * full for too long.
+   * Repeats a write until Redis accepts it, whatever Redis answers.
+   * @returns undefined if the feed was stopped before that, or Redis has been full for too long.
    */
   async #patiently<T>(step: () => Promise<T>): Promise<T | undefined> {
     while (!this.#isStopped) {
@@ -249,7 +252,7 @@ export class RecentClicksFeed {
     return undefined;
   }
 
-  /** Logs once when Redis begins to refuse and once when it accepts again, however many tries lie between. */
+  /** Logs once when Redis starts to refuse and once when it accepts again, however many attempts are in between. */
   #tell(refusal: unknown): void {
     const isRefused = refusal !== null;
     if (isRefused === this.#isRefused) return;
@@ -261,7 +264,7 @@ export class RecentClicksFeed {
   }
 }
 
-/** Where a person's click is found by its address; null where no device can be matched to it. */
+/** The key that finds a person's click by address; null if no device can be matched to it. */
 function placeOf(click: Click, { platform }: Agent, app: AppFacts, now: number): ClickPlace | null {
   const hasPlatform = (platform === 'ios' && app.has_ios) || (platform === 'android' && app.has_android);
   const windowMs = app.probabilistic_window_hours * HOUR_MS;
@@ -270,7 +273,7 @@ function placeOf(click: Click, { platform }: Agent, app: AppFacts, now: number):
   return address === '' ? null : { address, browser: click, windowMs };
 }
 
-/** A frame that came twice is read once, so no line is written twice to a new key. */
+/** Drops repeated frames, so that no line is written twice to a new key. */
 function clicksOfAll(frames: readonly LogFrame[]): Click[] {
   const names = new Set<string>();
   return frames.flatMap((frame) => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { judged } from './redis-memory.ts';
 
-test('an unsafe maxmemory-policy of Redis is reported together with the one to set', () => {
+test('an unsafe maxmemory-policy of Redis is reported together with the recommended one', () => {
   const unsafe = [judged('noeviction', 1e9), judged('allkeys-lru', 1e9), judged('allkeys-random', 0)];
   for (const { fault } of unsafe) expect(fault).toMatch(/maxmemory-policy .* Set it to volatile-lru\.$/);
   const safe = [judged('volatile-lru', 1e9), judged('volatile-ttl', 1e9), judged('noeviction', 0), judged('', 0)];

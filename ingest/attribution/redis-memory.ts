@@ -1,20 +1,20 @@
-/** What Redis does when it is full, and whether that is safe for Signpost. */
+/** Reads Redis's maxmemory-policy and judges whether it is safe for Signpost. */
 import type { Redis } from '#common/stores/redis.ts';
 
 export interface MemoryPolicy {
   readonly policy: string;
-  /** One sentence, or empty when it is safe. */
+  /** One sentence; empty if the policy is safe. */
   readonly fault: string;
 }
 
-/** @throws when Redis is unavailable. */
+/** @throws if Redis is unavailable. */
 export async function memoryPolicyOf(redis: Redis): Promise<MemoryPolicy> {
   const memory = await redis.commands.info('memory');
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(memory)?.[1] ?? '';
   return judged(field('maxmemory_policy'), Number(field('maxmemory')));
 }
 
-/** @param bytesMax 0: unlimited. */
+/** @param bytesMax 0 means unlimited. */
 export function judged(policy: string, bytesMax: number): MemoryPolicy {
   if (policy === '' || policy.startsWith('volatile-') || (policy === 'noeviction' && bytesMax === 0)) {
     return { policy, fault: '' };

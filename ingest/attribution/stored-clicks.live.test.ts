@@ -10,7 +10,7 @@ import { ClickHouseClicks } from './stored-clicks.ts';
 const [organization, app] = [newId('org', 1), newId('app', 1)];
 const clicksPerDay = 200_000;
 const day = Math.floor(Date.now() / DAY_MS) * DAY_MS - 3 * DAY_MS;
-/** As many rows as two granules of each index may hold, and what false positives of a bloom filter add. */
+/** Maximum rows read: two granules of each index, plus false positives of a Bloom filter. */
 const rowsMax = 8_192;
 let store: TestDatabase;
 let client: ClickHouse;
@@ -24,7 +24,7 @@ afterAll(async () => {
   await store.stop();
 });
 
-/** A day of clicks of one app; a tenth of them are one link's, the others are spread over 5,000 links. */
+/** A day of clicks of one app: a tenth belong to one link, the others are spread over 5,000 links. */
 async function fill(): Promise<void> {
   await client.command(
     `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time, query)
@@ -36,7 +36,7 @@ async function fill(): Promise<void> {
   );
 }
 
-test('a click is found by its id among very many of its app, and hardly any others are read', {
+test('a click is found by its id among very many of its app, and hardly any other rows are read', {
   tags: ['slow'],
 }, async () => {
   await fill();
@@ -61,7 +61,7 @@ test('a click is found by its id among very many of its app, and hardly any othe
   await bounded.close();
 });
 
-test('without Postgres a stored click is found, and one that is not stored is not called unknown', async () => {
+test('without Postgres, a stored click is found, and one that is not stored is not reported as unknown', async () => {
   const postgres = new Postgres({ url: 'postgres://reader@127.0.0.1:1/none', name: 'test' });
   const archive = new ClickLookupServer(client, postgres);
   const [stored, absent] = [newId('clk', day), newId('clk', day)];

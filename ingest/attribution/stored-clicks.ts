@@ -1,13 +1,16 @@
-/** Clicks as ClickHouse has them, by their ids. An id holds the time of its click, and the app is known: together they name a few granules. */
+/**
+ * Reads clicks by id from ClickHouse. An id contains the time of its click; with the app, it narrows the search to a
+ * few granules.
+ */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { RecentClick } from '#common/attribution/click-lines.ts';
 import { timeOfId } from '#common/ids.ts';
 
-/** A click is made within this time of its id. */
+/** Maximum time between the creation of an id and its click. */
 const marginMs = 60_000;
-/** Clicks of one question. */
+/** Maximum clicks per query. */
 export const clicksPerQuestionMax = 200;
-/** A lookup that takes longer is given up: a device waits for its answer. */
+/** A slower lookup is cancelled, because a device waits for its answer. */
 const secondsMax = 5;
 
 export interface ClickNames {
@@ -18,7 +21,7 @@ export interface ClickNames {
 }
 
 export interface StoredClicks {
-  /** Those of these apps that are stored, in no order. @throws ClickHouseFailure */
+  /** The clicks of these apps that are stored, in no particular order. @throws ClickHouseFailure */
   find(names: ClickNames): Promise<readonly RecentClick[]>;
 }
 

@@ -1,16 +1,16 @@
-/** Look-ups of stored installs and events while new ones are turned into rows. */
+/** Lookups of stored installs and events, needed while new records become rows. */
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { InstallFacts } from '#common/attribution/recent-installs.ts';
 
 export type IdKind = 'install' | 'event';
 
-/** Records that came in at or after a time (epoch ms) and happened at or after another. */
+/** Records received at or after one time (epoch ms) that happened at or after another. */
 export interface StoredRange {
   readonly receivedFromMs: number;
   readonly timeFromMs: number;
 }
 
-/** The id of a stored record, and when it came in (epoch ms). */
+/** The id of a stored record, and its time of receipt (epoch ms). */
 export interface StoredId {
   readonly app_id: string;
   readonly id: string;
@@ -33,7 +33,7 @@ export interface StoredInstall extends InstallFacts {
 /** Each operation may throw ClickHouseFailure and may be repeated. */
 export interface StoredRecords {
   count(kind: IdKind, range: StoredRange): Promise<number>;
-  /** All ids of a range, in portions. */
+  /** All ids of a range, in chunks. */
   ids(kind: IdKind, range: StoredRange): AsyncIterable<readonly StoredId[]>;
   /** The records of these apps with one of these ids. */
   withIds(

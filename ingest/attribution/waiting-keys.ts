@@ -1,4 +1,4 @@
-/** The names under which an event waits for its install, as `waiting_keys` of its row has them. */
+/** The keys under which an event waits for its install, as stored in the column `waiting_keys`. */
 
 interface Named {
   readonly install_id: string;
@@ -6,7 +6,7 @@ interface Named {
   readonly aliases?: readonly string[];
 }
 
-/** Added to the keys of an event whose country, region and city came from its own device's address. No name looks like it. */
+/** Added to the keys of an event whose location came from its own device's address. No other key has this form. */
 export const ownCountry = 'country';
 
 /** In order of precedence. */
@@ -18,7 +18,7 @@ export function waitingKeys({ install_id, device_id, aliases = [] }: Named): str
   return keys;
 }
 
-/** The devices among them. */
+/** The device ids among the keys. */
 export function devicesIn(keys: readonly string[]): string[] {
   return keys.flatMap((key) => (key.startsWith('d:') ? [key.slice(2)] : []));
 }

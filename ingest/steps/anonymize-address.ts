@@ -1,6 +1,6 @@
 /**
- * Columns of the IP address: as much of it as the app's privacy mode allows, and where it is. Not cached: nearly all clicks have
- * these columns from `plain-clicks.ts`, which caches them by the bytes of the line.
+ * Columns of the IP address: as much of it as the app's privacy mode allows, and its location. Not cached: nearly all
+ * clicks get these columns from `plain-clicks.ts`, which caches them by the bytes of the line.
  */
 import { stringBytes } from '#clickhouse/row-binary.ts';
 import { type CountryDatabase, nowhere } from '#common/country-database.ts';

@@ -1,4 +1,7 @@
-/** Columns of the link, as they are in the record. Clicks of one link differ in them only when a query names another campaign. */
+/**
+ * Columns of the link, copied from the record. Clicks of one link differ in them only if a query names another
+ * campaign.
+ */
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import { CAMPAIGN_FIELDS } from '#common/campaign-fields.ts';
@@ -16,7 +19,7 @@ interface LinkColumns {
 
 const linksMax = 50_000;
 const bytesMax = 32_000_000;
-/** Bytes of an entry beside its texts. */
+/** Bytes of an entry in addition to its texts. */
 const entryBytes = 300;
 
 export function copyLinkFields(): Step<'copy_link_fields'> {

@@ -1,6 +1,7 @@
 /**
- * Columns of the user agent: the agent itself, what it says of the device, and whether the click is a bot's and why. Parsing an
- * agent costs more than a redirect, and people use few distinct agents, so columns are cached: about 0.3 µs for a known one.
+ * Columns of the user agent: the agent itself, the device that it describes, and whether the click is a bot's and why.
+ * Parsing an agent costs more than a redirect, and there are few distinct agents, so columns are cached: about 0.3 µs
+ * for a known one.
  */
 import { type ByteText, boolBytes, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
@@ -22,7 +23,7 @@ const encodedReasons = new Map<BotReason, ByteText>(
 );
 const agentsMax = 50_000;
 const bytesMax = 64_000_000;
-/** Bytes of an entry beside its texts. */
+/** Bytes of an entry in addition to its texts. */
 const entryBytes = 150;
 
 export function detectDevice(): Step<'detect_device'> {
@@ -48,7 +49,7 @@ function encode(userAgent: string): DeviceColumns {
   return { encoded, isBot, bytes: entryBytes + userAgent.length + encoded.length, isUsed: false };
 }
 
-/** Why a click is a bot's; empty for a person. */
+/** Why a click counts as a bot's; empty for a person. */
 function botReason(click: Click, isBot: boolean): BotReason {
   if (click.is_preview) return 'preview';
   if (click.is_prefetch) return 'prefetch';

@@ -1,4 +1,4 @@
-/** Column visitor: the same number for the same person, app and UTC day (`visitors.ts`). */
+/** Column visitor: a number that is the same for the same person, app and UTC day (`visitors.ts`). */
 import { BoundedMap } from '#common/bounded-map.ts';
 import { visitorAddress } from '#ingest/stored-address.ts';
 import { dayOf, type HashedText, type Visitors } from '#ingest/visitors.ts';
@@ -11,7 +11,7 @@ interface KnownAddress extends HashedText {
 
 const addressesMax = 100_000;
 const bytesMax = 64_000_000;
-/** Bytes of an entry beside its texts. */
+/** Bytes of an entry in addition to its texts. */
 const entryBytes = 120;
 
 export function numberVisitor(visitors: Visitors): Step<'number_visitor'> {

@@ -1,4 +1,4 @@
-/** Columns of the request's headers: the visitor's language and the host of the page before. */
+/** Columns of the request's headers: the visitor's language and the host of the referring page. */
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import type { Step } from './step.ts';
@@ -7,14 +7,14 @@ const languageTag = /^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,3}/;
 const schemeAndHost = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?(\[[0-9a-f:.]+\]|[^/?#:@]+)/i;
 const hostCharsMax = 253;
 
-/** The first language of an Accept-Language header, spelled as BCP 47 does: `pt-BR`. */
+/** The first language of an Accept-Language header, spelled as in BCP 47: `pt-BR`. */
 export function firstLanguage(header: string): string {
   const tag = languageTag.exec(header.trimStart())?.[0] ?? '';
   const [language = '', ...subtags] = tag.split('-');
   return [language.toLowerCase(), ...subtags.map((part) => (part.length === 2 ? part.toUpperCase() : part))].join('-');
 }
 
-/** The host of a referrer in small letters; empty if it has none. Works for `android-app://` too. */
+/** The host of a referrer in lower case; empty if it has none. Also works for `android-app://`. */
 export function referrerHost(referrer: string): string {
   if (referrer === '') return '';
   const host = schemeAndHost.exec(referrer)?.[1]?.toLowerCase() ?? '';
@@ -27,10 +27,10 @@ interface HeaderColumn {
   isUsed: boolean;
 }
 
-/** There are few distinct headers. */
+/** Enough, because there are few distinct headers. */
 const headersMax = 20_000;
 const bytesMax = 32_000_000;
-/** Bytes of an entry beside its texts. */
+/** Bytes of an entry in addition to its texts. */
 const entryBytes = 150;
 const none = stringBytes('');
 

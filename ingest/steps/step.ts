@@ -8,6 +8,6 @@ export interface Step<Name extends string = string> {
   readonly columns: readonly string[];
   /** The fields of a click that the columns depend on; the step reads no others. */
   readonly reads: readonly (keyof Click)[];
-  /** Never refuses a click. Values repeat, so a step caches encoded columns rather than values. */
+  /** Never rejects a click. Values repeat, so a step caches encoded columns rather than values. */
   readonly columnsOf: (click: Click) => ByteText;
 }

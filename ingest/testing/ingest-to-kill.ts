@@ -1,4 +1,6 @@
-/** Ingest as tests run it: a process that dies at the place named on its command line, `before:2` say. */
+/**
+ * Ingest as started by tests: a process that dies at the failpoint named on its command line, for example `before:2`.
+ */
 import { loadConfig } from '#common/process/config.ts';
 import { deadlyFailpoint, noFailpoints } from '#ingest/failpoints.ts';
 import { Ingest } from '#ingest/ingest.ts';

@@ -1,4 +1,7 @@
-/** The whole way of a record for tests: journal and publisher in this process, real servers, ingest as a child to be killed. */
+/**
+ * The whole record path for tests: journal and publisher in this process, real servers, and ingest as a child process
+ * to kill.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -31,7 +34,7 @@ import {
 } from '#testing/servers.ts';
 
 const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
-/** Whose clicks they are. */
+/** The organization of the test clicks. */
 export const testOrganizationId = organization_id;
 
 export function testClick(time: number, privacy_mode: Click['privacy_mode'] = 'anonymize_ip'): string {
@@ -57,12 +60,12 @@ export function testClick(time: number, privacy_mode: Click['privacy_mode'] = 'a
   });
 }
 
-/** What is in ClickHouse, and how far the rollups differ from it. */
+/** What ClickHouse contains, and how far the rollups deviate from it. */
 export interface Figures {
   rows: number;
   distinct: number;
   dead_letters: number;
-  /** Sum over the buckets and rollups of what is too much or too little. */
+  /** Sum of the absolute deviations over all buckets and rollups. */
   rollup_difference: number;
 }
 
@@ -85,9 +88,9 @@ export class PipelineHarness {
   readonly #logBytesMax: number;
   readonly #connection: Nats;
   readonly #ingests: IngestChild[] = [];
-  /** Records whose append was answered. */
+  /** Records whose append was acknowledged. */
   kept = 0;
-  /** Settings of ingests that are started from now on, beside those of every test. */
+  /** Additional settings of ingest processes that are started from now on. */
   more: Record<string, string> = {};
 
   private constructor(parts: {
@@ -114,13 +117,13 @@ export class PipelineHarness {
     this.#logBytesMax = parts.logBytesMax;
   }
 
-  /** The server of ClickHouse, if this test has its own. */
+  /** The ClickHouse server, if this test has its own. */
   get clickhouse(): TestServer {
     if ('pid' in this.#store) return this.#store;
     throw new Error('The ClickHouse of this test is a database of the shared server.');
   }
 
-  /** The server of the log, unless that is a cluster. */
+  /** The NATS server, unless the log is a cluster. */
   get nats(): TestServer {
     if (this.#log instanceof NatsCluster) throw new Error('The log of this test is a cluster.');
     return this.#log;
@@ -137,7 +140,7 @@ export class PipelineHarness {
 
   /**
    * @param options.hasCluster whether the log is on three servers, with a replica on each.
-   * @param options.hasOwnClickhouse a server that the test may stop.
+   * @param options.hasOwnClickhouse whether to start a server that the test may stop.
    */
   static async start({
     logBytesMax = 1_073_741_824,
@@ -172,7 +175,10 @@ export class PipelineHarness {
     });
   }
 
-  /** Appends clicks, some in a turn, and waits until all are answered. @param partitions each turn is for another one. */
+  /**
+   * Appends clicks, `perTurn` at once, and waits until all are acknowledged.
+   * @param partitions turns alternate between them.
+   */
   async keep(count: number, perTurn = 5, partitions = 1): Promise<void> {
     for (let n = 0; n < count; n += perTurn) {
       const lane = this.journal.lane('click', Math.floor(n / perTurn) % partitions);
@@ -209,7 +215,7 @@ export class PipelineHarness {
     };
   }
 
-  /** @param failpoint where it dies, if it shall. */
+  /** @param failpoint where it dies, if at all. */
   ingest(
     failpoint = '',
     instance = 'ingest-0',
@@ -240,7 +246,7 @@ export class PipelineHarness {
     return ingest;
   }
 
-  /** Ends whatever a test has left running. */
+  /** Kills the ingest processes that a test has left running. */
   async stopIngests(): Promise<void> {
     for (const { process: child, exited } of this.#ingests.splice(0)) {
       if (child.exitCode !== null || child.signalCode !== null) continue;
@@ -268,7 +274,7 @@ export class PipelineHarness {
     };
   }
 
-  /** What the figures must come to. */
+  /** The expected figures. */
   get wanted(): Figures {
     return { rows: this.kept, distinct: this.kept, dead_letters: 0, rollup_difference: 0 };
   }

@@ -1,4 +1,7 @@
-/** Owners of partitions for tests: the sink and its recovery on a real Postgres and ClickHouse, with frames that a test makes up. */
+/**
+ * Partition owners for tests: the sink and its recovery on a real Postgres and ClickHouse, with frames made by the
+ * test.
+ */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { columnsOf, rollups } from '#clickhouse/rollups.ts';
 import { openCountryDatabase } from '#common/country-database.ts';
@@ -45,7 +48,7 @@ export interface TestOwner {
   readonly late: LateEvents;
   readonly queue: FrameQueue;
   readonly log: string[];
-  /** As after a kill: nothing is released. */
+  /** Ends the owner as a kill would: its lease is not released. */
   die(): void;
 }
 
@@ -61,7 +64,7 @@ export class SinkStage {
   #owner = 0;
   #frameNo = 0;
 
-  /** @param time that of the sinks. */
+  /** @param time the clock of the sinks. */
   constructor(
     databases: readonly [postgres: Owned, clickhouse: Pick<TestDatabase, 'url' | 'stop'>],
     time: Time = systemTime,
@@ -79,7 +82,7 @@ export class SinkStage {
     return new SinkStage([await postgresForTest(), await clickhouseForTest()]);
   }
 
-  /** Another one on the same databases, which it empties: that is faster than making new ones. Ends this one. */
+  /** A new stage on the same databases, which it empties: faster than creating new ones. Ends this stage. */
   async renewed(): Promise<SinkStage> {
     await this.disconnect();
     const next = new SinkStage(this.#databases, this.#time);
@@ -101,14 +104,14 @@ export class SinkStage {
     for (const { name } of filled) await this.clickhouse.command(`TRUNCATE TABLE ${name}`);
   }
 
-  /** With new sessions, to which new settings of the database apply. */
+  /** Opens new sessions, to which new settings of the database apply. */
   async reconnect(): Promise<void> {
     await this.postgres.close();
     this.postgres = new Postgres({ url: this.#databases[0].urlAs('signpost_ingest'), name: 'test' });
     this.checkpoints = new PostgresCheckpoints(this.postgres);
   }
 
-  /** As the operator, who may more than ingest. */
+  /** Runs SQL as the operator, who has more privileges than ingest. */
   async administer(sql: string, params: readonly unknown[] = []): Promise<void> {
     const owner = new Postgres({ url: this.#databases[0].url, name: 'test-operator' });
     await owner.execute(sql, params);
@@ -184,7 +187,7 @@ export class SinkStage {
     });
   }
 
-  /** The next frame of clicks of a partition, one for each time. */
+  /** The next frame of clicks of a partition, one click for each time. */
   frame(times: readonly number[], partition = 0): LogFrame {
     const payload = times.map((time) => `${testClick(time)}\n`).join('');
     const bytes = Buffer.alloc(64 + 3 * payload.length);
@@ -195,7 +198,7 @@ export class SinkStage {
     return { header: read.header, bytes: bytes.subarray(0, length), streamTime: Date.now() };
   }
 
-  /** Views that add nothing while work runs: what a crash between the raw table and a rollup leaves behind. */
+  /** Disables views while work runs, which leaves the same state as a crash between the raw table and a rollup. */
   async withoutViews<T>(views: readonly string[], work: () => Promise<T>): Promise<T> {
     const kept = await this.clickhouse.query<{ name: string; as_select: string }>(
       'SELECT name, as_select FROM system.tables WHERE database = currentDatabase() AND name IN {views:Array(String)}',
@@ -213,7 +216,10 @@ export class SinkStage {
     }
   }
 
-  /** What is in ClickHouse: rows, distinct places of records, and rows by which the rollups differ from the raw ones. */
+  /**
+   * What ClickHouse contains: rows, distinct positions of records, and rows by which the rollups differ from the raw
+   * rows.
+   */
   async figures() {
     const [raw] = await this.clickhouse.query<{ rows: number; places: number }>(
       'SELECT count() AS rows, uniqExact(log_partition, producer_id, frame_no, idx) AS places FROM clicks',

@@ -1,7 +1,13 @@
-/** Postbacks that Apple published as examples, with signatures that its keys verify, and postbacks signed with keys of ours. */
+/**
+ * Postbacks that Apple published as examples, with signatures that its keys verify, and helpers to sign postbacks with
+ * test keys.
+ */
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 
-/** From "Verifying an install-validation postback" and the articles about older versions; that of 2.1 is a postback that a developer published. */
+/**
+ * From "Verifying an install-validation postback" and the articles about older versions; the 2.1 example is a postback
+ * that a developer published.
+ */
 export const appleExamples = {
   '4.0, fine value': {
     version: '4.0',
@@ -86,7 +92,10 @@ export const appleExamples = {
   },
 } as const;
 
-/** From "Identifying the parameters in a postback" (AdAttributionKit): made in the settings of a phone in developer mode. */
+/**
+ * From "Identifying the parameters in a postback" (AdAttributionKit): created in the settings of a phone in developer
+ * mode.
+ */
 export const developmentExample = {
   'jws-string':
     'eyJraWQiOiJhcHBsZS1kZXZlbG9wbWVudC1pZGVudGlmaWVyXC8xIiwiYWxnIjoiRVMyNTYifQ.eyJwb3N0YmFjay1pZGVudGlmaWVyIjoiODU1NDZFQjctRkQzOS00NEJDLTg5OTAtQzk4QTRBQzM2QTQ5IiwicHVibGlzaGVyLWl0ZW0taWRlbnRpZmllciI6MCwibWFya2V0cGxhY2UtaWRlbnRpZmllciI6ImNvbS5hcHBsZS5BcHBTdG9yZSIsImltcHJlc3Npb24tdHlwZSI6ImFwcC1pbXByZXNzaW9uIiwiYWQtbmV0d29yay1pZGVudGlmaWVyIjoiZGV2ZWxvcG1lbnQuYWRhdHRyaWJ1dGlvbmtpdCIsImRpZC13aW4iOnRydWUsInBvc3RiYWNrLXNlcXVlbmNlLWluZGV4IjowLCJjb252ZXJzaW9uLXR5cGUiOiJyZS1lbmdhZ2VtZW50Iiwic291cmNlLWlkZW50aWZpZXIiOiIxMjM0IiwiYWR2ZXJ0aXNlZC1pdGVtLWlkZW50aWZpZXIiOjEwNzM4MDI3NzU2fQ.bAdNwKd6OfHK9tofvjjua4X_JPcFTxXPQSspD9gZkinw97pY7R1aI-LSjl-oxZZF3_K2H5JK5TSEBee4_1U4oQ',
@@ -97,7 +106,7 @@ export const developmentExample = {
 
 export interface TestKey {
   readonly privateKey: KeyObject;
-  /** As in APPLE_ATTRIBUTION_KEYS. */
+  /** In the format of APPLE_ATTRIBUTION_KEYS. */
   readonly setting: string;
 }
 
@@ -109,7 +118,7 @@ export function testKey(name: string, namedCurve = 'P-256'): TestKey {
   };
 }
 
-/** @param values the signed ones, in their order. */
+/** @param values the signed values in order. */
 export function skadnetworkSignature({ privateKey }: TestKey, values: readonly unknown[]): string {
   return sign('sha256', Buffer.from(values.map(String).join('\u2063')), privateKey).toString('base64');
 }

@@ -2,19 +2,19 @@
 
 export interface Answer {
   readonly status: number;
-  /** Empty without one. */
+  /** Empty if there is none. */
   readonly location: string;
 }
 
 const statuses = new Set([200, 204, 302, 400, 404, 405, 410, 413, 414, 431, 500, 503, 505]);
-/** Every header that an answer may have. */
+/** All headers that an answer may have. */
 const headers = new Set([
   ...['location', 'cache-control', 'content-length', 'content-type', 'x-content-type-options', 'vary', 'allow'],
   ...['content-security-policy', 'retry-after', 'connection', 'date', 'uwebsockets'],
 ]);
 const places = new Set(['example.com', 'play.google.com']);
 
-/** The answers, and the fault of the first wrong one; empty if all are right. */
+/** Returns the answers, and describes the first invalid one; empty if all are valid. */
 export function readAnswers(text: string, isHead: boolean): { answers: Answer[]; fault: string } {
   const answers: Answer[] = [];
   for (let at = 0; at < text.length; ) {
@@ -37,7 +37,7 @@ export function readAnswers(text: string, isHead: boolean): { answers: Answer[];
     const location = fields.get('location') ?? '';
     if (status === 302 && !isPlace(location)) return { answers, fault: `a location like ${JSON.stringify(location)}` };
     if (fields.get('connection') === 'close' && !fields.has('content-length')) {
-      // An answer of uWebSockets.js itself before it closes the connection; the rest is its HTML page.
+      // uWebSockets.js itself answered before it closed the connection; the rest is its HTML page.
       const page = text.slice(end + 4);
       answers.push({ status, location });
       return {
@@ -54,7 +54,7 @@ export function readAnswers(text: string, isHead: boolean): { answers: Answer[];
   return { answers, fault: '' };
 }
 
-/** An https address of ours as the URL parser writes it. */
+/** An https URL of the test links, in the URL parser's form. */
 function isPlace(location: string): boolean {
   if (!URL.canParse(location)) return false;
   const url = new URL(location);

@@ -1,4 +1,4 @@
-/** Generates requests: each part is mostly valid and sometimes not, and so is its split into packets. */
+/** Generates requests for fuzzing. Each part is usually valid and sometimes not, and so is the split into packets. */
 
 export interface Plan {
   readonly bytes: Buffer;
@@ -6,7 +6,7 @@ export interface Plan {
   readonly pieces: readonly number[];
   readonly ending: 'open' | 'cut' | 'half closed';
   readonly isHead: boolean;
-  /** One for each request. */
+  /** One number for each request. */
   readonly numbers: readonly string[];
 }
 
@@ -82,7 +82,7 @@ const oddHeaders = [
   'Cookie: a=\x01\x02\x7f',
 ];
 
-/** One connection: usually one request, sometimes several at once. `next` is the number of its first. */
+/** Plans one connection: usually one request, sometimes several. `next` is the number of the first. */
 export function planOf(random: Random, target: { host: string; code: string }, next: number): Plan {
   const isHead = random() < 0.06;
   const count = random() < 0.85 ? 1 : 2 + Math.floor(random() * 3);
@@ -98,7 +98,7 @@ export function planOf(random: Random, target: { host: string; code: string }, n
   return { bytes, pieces, ending, isHead, numbers };
 }
 
-/** Corrupts bytes, but none of the request's number, which identifies its answer. */
+/** Corrupts bytes, but not the request's number, which identifies its answer. */
 function damage(random: Random, bytes: Buffer): void {
   for (let times = 1 + Math.floor(random() * 4); times > 0; times--) {
     const at = Math.floor(random() * bytes.length);
@@ -132,7 +132,7 @@ function requestOf(
   const end = random() < 0.97 ? '\r\n' : pick(['\n', '\r', '\r\n\0'], '\n');
   const head = `${method} ${target} ${version}${end}${lines.join(end)}${end}${end}`;
   if (isHead || random() > 0.08) return head;
-  // A body that looks like one more request: an answer to it would be one too many.
+  // A body that looks like another request: an answer to it would be one too many.
   const body = `GET /${code}?n=s${number} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: ${agents[2]}\r\n\r\n`;
   const length = pick([body.length, body.length + 5, 3, 0], 0);
   const sized = `${method} ${target} ${version}\r\n${lines.join('\r\n')}\r\nContent-Length: ${length}\r\n\r\n`;

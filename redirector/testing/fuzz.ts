@@ -1,6 +1,6 @@
 /**
- * Malformed requests on raw sockets, and a strict parser of the answers. Each request that may
- * become a click has a unique number, so that answers and clicks can be compared.
+ * Sends malformed requests on raw sockets, and checks the answers. Each request that may become a click has a unique
+ * number, so that answers and clicks can be compared.
  */
 import { connect } from 'node:net';
 import { seededRandom } from '#common/seeded-random.ts';
@@ -22,13 +22,13 @@ export interface FuzzResult {
   readonly redirected: ReadonlyMap<string, number>;
   /** Click ids in redirects to the store. */
   readonly clickIds: ReadonlySet<string>;
-  /** Redirects that have neither: to an address without the visitor's query. */
+  /** Redirects with neither a number nor a click id: to a URL without the visitor's query. */
   readonly anonymous: number;
   /** Numbers of requests with HEAD, which are never clicks. */
   readonly heads: ReadonlySet<string>;
   /** Requests whose answers did not all arrive. */
   readonly unanswered: number;
-  /** What was wrong with an answer, with the bytes that caused it; the first few. */
+  /** Invalid answers, with the bytes that caused them; only the first few. */
   readonly findings: readonly string[];
 }
 
@@ -93,7 +93,7 @@ function deliver(port: number, { bytes, pieces, ending, numbers }: Plan): Promis
       received.push(chunk);
       heads += chunk.toString('latin1').split('HTTP/1.1 ').length - 1;
       clearTimeout(silence);
-      // The last answer may be followed by an unrequested one, which is the fault to find.
+      // The last answer may be followed by an unrequested one, which would be a fault.
       silence = setTimeout(end, heads >= numbers.length ? 4 : silenceMs);
     });
     socket.on('error', () => undefined);
@@ -121,8 +121,8 @@ export interface SeenClick {
 }
 
 /**
- * Compares the recorded clicks with the answers. Empty if each redirect is one click and there are no others. @param
- * areAll false if other requests than these made clicks too.
+ * Compares the recorded clicks with the answers. Empty if each redirect is one click and there are no other clicks.
+ * @param areAll false if other requests made clicks too.
  */
 export function differences(result: FuzzResult, clicks: readonly SeenClick[], areAll = true): string[] {
   const found: string[] = [];

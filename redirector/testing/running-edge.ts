@@ -56,7 +56,7 @@ export interface AppRow {
   deleted_at?: Date | null;
 }
 
-/** Inserts the rows that the redirector reads, as the API would. */
+/** Inserts the rows that the redirector reads, as the API does. */
 export class Rows {
   readonly db: Postgres;
   readonly organization_id = newId('org', Date.now());
@@ -169,9 +169,9 @@ export class TestEdge {
       trustedProxies?: string[];
       diskCacheFolder?: string;
       beaconClock?: Clock;
-      /** As APPLE_ATTRIBUTION_KEYS. */
+      /** In the format of APPLE_ATTRIBUTION_KEYS. */
       appleKeys?: string[];
-      /** The file of its shares; default: one of its own. */
+      /** The file of its shares; by default a separate one. */
       sharePath?: string;
     } = {},
   ): Promise<TestEdge> {
