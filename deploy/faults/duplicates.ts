@@ -145,7 +145,7 @@ async function figures(
 async function doubled(stage: Stage, tag: string): Promise<string[]> {
   const text = await stage.stored.ask(
     `SELECT count(), places, any(ids) FROM (
-       SELECT arraySort(groupArray((batch_id, producer_id, frame_no, toString(received_at)))) AS places, any(event_id) AS ids
+       SELECT arraySort(groupArray((log_partition, batch_no, producer_id, frame_no, toString(received_at)))) AS places, any(event_id) AS ids
          FROM events WHERE startsWith(event_id, '${tag}-') GROUP BY event_id HAVING count() > 1
      ) GROUP BY places ORDER BY places LIMIT 20 FORMAT TSV`,
   );
