@@ -3,7 +3,7 @@
  * lost if Redis or this process is down at that moment.
  *
  * Triggers record each change in `outbox`, in the change's own transaction (pg-migrations). `tell` reads the rows,
- * publishes them, and only then commits their deletion: publishing twice only costs a second look-up. It is called
+ * publishes them, and only then commits their deletion: publishing twice only costs a second lookup. It is called
  * after each change, when Redis reconnects, and every second for rows of other processes.
  *
  * Bounds: `batchMax` changes at a time, one pass at a time; a change older than `worthMs` is dropped, because no cache

@@ -158,8 +158,9 @@ ${fullSection}
 | NATS | ${assumed.natsReplicas} replicas, each as expensive as the one that was measured (assumed) |
 | more partitions | cost no CPU in themselves (assumed). In fact, batches get smaller, which costs ClickHouse more per click, and rollups have a row per cell and partition |
 
-If \`bench/results/path.json\` is older than the [smaller recent clicks](measurements.md#the-record-path-npm-run-bench----path), its figure for Redis is too
-high: 1.1 to 1.2 µs were measured since.
+The files in \`bench/results\` say when each bench ran and under which load. The machines of these runs were not equally fast:
+[measurements.md](measurements.md#the-record-path-npm-run-bench----path) has figures of the record path from a faster one,
+which are about half of those of 2026-11-24.
 ${caveat === '' ? '' : `\n${caveat}\n`}`;
 }
 

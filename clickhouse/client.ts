@@ -100,7 +100,7 @@ function failureOf(error: unknown): ClickHouseFailure {
   return new ClickHouseFailure('unavailable', 0, message, error);
 }
 
-/** Whether the connection was refused, so that nothing was sent. */
+/** Whether no connection was made (refused, unknown name, or unreachable), so that nothing was sent. */
 function isRefusedConnection(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : '';
   return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EHOSTUNREACH' || code === 'ENETUNREACH';

@@ -27,7 +27,7 @@ export function newKey(prefix: KeyPrefix): string {
   return prefix + body + checksum(body);
 }
 
-/** Whether the text is a well-formed key. Malformed text is rejected by this check, without a look-up. */
+/** Whether the text is a well-formed key. Malformed text is rejected by this check, without a lookup. */
 export function isApiKey(text: string): boolean {
   return isKey('lk_', text);
 }

@@ -1,6 +1,6 @@
 /**
  * A map bounded in entries and in bytes that evicts entries not used recently: second chance (Corbató 1968). A hit
- * costs one look-up and one flag, a third of exact LRU; the order is approximate when an entry must be evicted.
+ * costs one lookup and one flag, a third of exact LRU; the order is approximate when an entry must be evicted.
  */
 export interface Sized {
   /** Approximate memory that it takes. */

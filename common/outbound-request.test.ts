@@ -54,7 +54,7 @@ function send(url: string, answers: readonly string[] = [outside], more: Partial
 
 const named = () => `http://hooks.example:${receiver.port}/hook`;
 
-test('a name that changes its address between look-up and connection reaches only an address that was checked', async () => {
+test('a name that changes its address between lookup and connection reaches only an address that was checked', async () => {
   let turn = 0;
   const reached: string[] = [];
   for (let n = 0; n < 6; n++) {
@@ -68,7 +68,7 @@ test('a name that changes its address between look-up and connection reaches onl
     reached.push(outcome.kind === 'failed' ? outcome.reason : outcome.kind);
   }
   expect(reached).toEqual(Array.from({ length: 6 }, (_, n) => (n % 2 === 0 ? 'answered' : 'address_not_allowed')));
-  // One look-up for each connection, so that the checked address is the one that is used.
+  // One lookup for each connection, so that the checked address is the one that is used.
   expect(asked).toHaveLength(6);
   expect(receiver.received).toHaveLength(3);
   expect(inside.received).toEqual([]);
@@ -85,7 +85,7 @@ test('of several addresses only the allowed ones are tried', async () => {
 test.each([
   ...['127.0.0.1', '2130706433', '0x7f.1', '0177.0.0.1', '127.1', '0.0.0.0', '0'],
   ...['[::1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[::]'],
-])('the address %s in a URL is judged without a look-up', async (host) => {
+])('the address %s in a URL is judged without a lookup', async (host) => {
   expect(await send(`http://${host}:${inside.port}/`)).toEqual({ kind: 'failed', reason: 'address_not_allowed' });
   expect(asked).toEqual([]);
 });
@@ -182,7 +182,7 @@ test('an aborted request is not sent, and a running one ends', async () => {
   expect(receiver.received).toHaveLength(1);
 });
 
-test('a look-up that never ends is cut off at the time limit', async () => {
+test('a lookup that never ends is cut off at the time limit', async () => {
   const never = { resolve: () => new Promise<never>(() => undefined), timeLimitMs: 100 };
   expect(await send(named(), [], never)).toEqual({ kind: 'failed', reason: 'timeout' });
 });

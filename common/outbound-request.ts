@@ -1,8 +1,8 @@
 /**
  * Sends one request to an untrusted server that a tenant chose: its name may resolve to an internal address, or to a
- * different address at each look-up, and it may redirect, hang, or send an endless response.
+ * different address at each lookup, and it may redirect, hang, or send an endless response.
  *
- * The address is checked in the look-up of the connection itself, so that the checked address is the one that is
+ * The address is checked in the lookup of the connection itself, so that the checked address is the one that is
  * connected to. Redirects are not followed, and every request has its own connection.
  */
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
@@ -24,7 +24,7 @@ export type OutboundFailure = (typeof outboundFailures)[number];
 export interface OutboundRules {
   readonly resolve: Resolve;
   readonly reachable: ReachableAddresses;
-  /** Time limit for the whole request, from the look-up to the last byte that is read. */
+  /** Time limit for the whole request, from the lookup to the last byte that is read. */
   readonly timeLimitMs: number;
 }
 
@@ -65,7 +65,7 @@ export function outboundRequest(
 ): Promise<OutboundOutcome> {
   const url = new URL(text);
   const literal = url.hostname.replace(/^\[(.*)\]$/, '$1');
-  // For an IP address there is no look-up.
+  // For an IP address there is no lookup.
   if (isIP(literal) !== 0 && !rules.reachable.has(literal)) {
     return Promise.resolve({ kind: 'failed', reason: 'address_not_allowed' });
   }

@@ -1,5 +1,5 @@
 /**
- * A map for entries that are added and deleted thousands of times per second: open requests, running look-ups.
+ * A map for entries that are added and deleted thousands of times per second: open requests, running lookups.
  *
  * A plain Map is correct, but slow in a way that no profile shows. V8 links each table that a Map or Set outgrows to
  * the next one, also when deleted entries have filled it. Once one such table is in the old generation, all later ones,

@@ -1,7 +1,7 @@
 /**
  * Authenticates an API key and charges the request to its rate limit, in one round trip to Redis. A key that Redis does
- * not have is read from Postgres and cached in Redis. While Redis is unavailable, or failed to answer within the last
- * second, every lookup goes to Postgres, and requests are counted in this process.
+ * not have is read from Postgres and cached in Redis. While Redis is unavailable, and for one second after it failed to
+ * answer, every lookup goes to Postgres, and requests are counted in this process.
  *
  * Invariant: a key is accepted only by an answer of Redis or Postgres to a query sent after the request arrived. This
  * process never caches accepted keys, not even briefly, because it cannot distinguish "Redis is down" from "only this

@@ -58,8 +58,8 @@ export class LaneProgress {
   /**
    * Lanes with frames that the sink skipped or that expired from the log, including lanes of partitions without an
    * owner. From now on, those frames count as not acknowledged.
-   * @param now by the clock of this machine: if that is behind the clock of the sink, the sink seems to have committed
-   * later frames.
+   * @param now by the clock of this machine. If that is behind the sink's clock, `committed_to` is in its future, so the
+   * earlier of the two times counts.
    */
   skipped({ partition, committed_to }: Announcement, now: number): SkippedLane[] {
     const found: SkippedLane[] = [];

@@ -123,7 +123,7 @@ export function exposeCounters(
   );
   counter(
     'signpost_redirector_lookups_total',
-    'Look-ups by kind and by the source that answered.',
+    'Lookups by kind and by the source that answered.',
     ['of', 'by'],
     (set) => {
       for (const [of, one] of [
@@ -137,10 +137,10 @@ export function exposeCounters(
   exposeShares(registry, shares, shareFile);
   exposeJournal(registry, 'signpost_redirector', journal);
   gauge('signpost_redirector_cached_links', 'Links in memory.', () => cache.links.size);
-  gauge('signpost_redirector_waiting_requests', 'Requests that wait for the journal or a look-up.', waiting);
+  gauge('signpost_redirector_waiting_requests', 'Requests that wait for the journal or a lookup.', waiting);
   gauge(
     'signpost_redirector_waiting_lookups',
-    'Look-ups that wait for a store.',
+    'Lookups that wait for a store.',
     () => cache.links.waiting + cache.apps.waiting,
   );
   gauge('signpost_redirector_changes_heard', '1 while link changes arrive immediately.', () =>

@@ -398,7 +398,7 @@ test.each([
   },
 );
 
-test('the port in the Host header and the case of the header do not matter', async () => {
+test('the port in the Host header and the case of the host name do not matter', async () => {
   expect((await edge.get('MyApp.LocalHost:8080', '/summer')).status).toBe(302);
 });
 

@@ -300,7 +300,7 @@ test('a receiver that fails in every way gets each message at least once under i
   const to = await receiverForTest('127.0.0.2');
   receivers.push(to);
   const endpoint = await stage.endpoint(`http://hooks.example:${to.port}/hook`);
-  // The address at each look-up; the restarting receiver is at another address in the meantime.
+  // The address at each lookup; the restarting receiver is at another address in the meantime.
   let addresses = ['127.0.0.2'];
   const by = stage.process({
     resolve: async () => addresses,

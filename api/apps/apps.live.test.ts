@@ -432,7 +432,7 @@ test('a rotated key is invalid when the rotation is answered, and the new one is
   expect((await owner.call('GET', `/apps/${app.id}`)).body.api_key).toBe(body.api_key);
 });
 
-test('under concurrent rotations and look-ups, no key is accepted after the response that invalidated it', async () => {
+test('under concurrent rotations and lookups, no key is accepted after the response that invalidated it', async () => {
   const app = await newApp();
   let current: string = app.api_key;
   let isDone = false;
@@ -458,7 +458,7 @@ test('under concurrent rotations and look-ups, no key is accepted after the resp
   expect(await lookUp(current)).toBe(app.id);
 });
 
-test('changed settings apply to the next look-up', async () => {
+test('changed settings apply to the next lookup', async () => {
   const app = await newApp();
   await lookUp(app.api_key);
   await owner.call('PATCH', `/apps/${app.id}`, { settings: { privacy_mode: 'full_ip' } });

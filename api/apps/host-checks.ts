@@ -47,7 +47,7 @@ const takeDue = `
   RETURNING app_id, host, claimed_at`;
 const keepProblem = `
   UPDATE host_checks SET checked_at = $3, problem = $4, due_at = $5 WHERE app_id = $1 AND host = $2`;
-/** The app's host may have changed since the look-up; then this proof is for a different host. */
+/** The app's host may have changed since the lookup; then this proof is for a different host. */
 const verify = `
   UPDATE apps SET host_verified_at = $3
    WHERE id = $1 AND host = $2 AND deleted_at IS NULL AND host_verified_at IS NULL`;

@@ -77,7 +77,7 @@ export class Accounts {
       if (known) return known.user_id;
       let userId = await joinable(queries, identity, now);
       if (userId === null && allowsSignup) {
-        // A second look-up finds an account that was created with that address concurrently.
+        // A second lookup finds an account that was created with that address concurrently.
         userId = (await this.#signUp(queries, identity)) ?? (await joinable(queries, identity, now));
       }
       if (userId === null) return null;

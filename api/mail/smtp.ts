@@ -21,7 +21,7 @@ export type SendOutcome =
   | { readonly kind: 'failed'; readonly reason: FailedReason };
 export type FailedReason = 'unreachable' | 'timeout' | 'tls' | 'login' | 'sender_refused' | 'busy';
 
-/** Time limit of one attempt, from the DNS look-up to the server's response; shorter than the mailer's lease. */
+/** Time limit of one attempt, from the DNS lookup to the server's response; shorter than the mailer's lease. */
 const timeLimitMs = 60_000;
 const stepMsMax = 20_000;
 

@@ -117,7 +117,7 @@ export class LinkLearner {
     );
   }
 
-  /** Waits for running look-ups, which are bounded. */
+  /** Waits for running lookups, which are bounded. */
   async stop(): Promise<void> {
     await this.#subscription?.close();
     await Promise.all(this.#running);

@@ -27,7 +27,7 @@ export function newPageToken(): { readonly token: string; readonly hash: Buffer 
   return { token, hash: hashOf(token) };
 }
 
-/** Null for text that is not a token and needs no look-up. */
+/** Null for text that is not a token and needs no lookup. */
 export function hashOfPageToken(token: string): Buffer | null {
   return tokenShape.test(token) ? hashOf(token) : null;
 }

@@ -132,7 +132,7 @@ SELECT k_campaign AS id, k_link_id, sum(f_records) AS n FROM (${sql}) GROUP BY i
   };
 }
 
-/** The currency of most events with revenue. Rows: `currency`; no row without revenue. */
+/** The most frequent currency among events with revenue. Rows: `currency`; no row without revenue. */
 export function mainCurrency(scope: Scope): Question {
   const { sql, params } = figures(scope, { withUniques: false, withBots: false });
   return {

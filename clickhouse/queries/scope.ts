@@ -124,7 +124,7 @@ export function tenantCondition(scope: Scope, kind: RawKind, names: ColumnNames 
   return conditions.join(' AND ');
 }
 
-/** Compares with one value if there is only one, since that costs less than a set look-up for every row. */
+/** Compares with one value if there is only one, since that costs less than a set lookup for every row. */
 function isAmong(column: string, parameter: string, values: readonly string[], isExclusion: boolean): string {
   const bound = `{${parameter}:Array(String)}`;
   if (values.length === 1) return `${column} ${isExclusion ? '!=' : '='} ${bound}[1]`;

@@ -221,7 +221,7 @@ export class RecentClicks {
 
   /**
    * Copies a claim from Postgres with a short delay: claims of a few milliseconds share a command. Until then, and if
-   * it fails, the next request costs a look-up in Postgres.
+   * it fails, the next request costs a lookup in Postgres.
    */
   copyClaim(claim: ClaimToCopy, ttlMs: number): void {
     if (this.#copies.length >= COPIES_WAITING_MAX) return;

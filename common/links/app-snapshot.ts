@@ -71,7 +71,7 @@ export function versionKey(appId: string): string {
 }
 
 /**
- * The look-up as a Lua function, for scripts that do more in the same round trip. `snapshot(key, version_key, app_id)`
+ * The lookup as a Lua function, for scripts that do more in the same round trip. `snapshot(key, version_key, app_id)`
  * returns the snapshot as JSON text, or nothing if there is no valid one, and its app id. If the caller named the keys
  * of a different app than the snapshot's, only the snapshot's app id is returned. The value in Redis is `<version>
  * <app_id> <json>`, so that Redis parses no JSON.

@@ -7,7 +7,7 @@ export const askChannel = 'links:asks';
 
 /**
  * The user agent of requests to the old service. If such a request comes back to a redirector, it never triggers
- * another look-up.
+ * another lookup.
  */
 export const askingAgent =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36 Signpost-Migration/1';

@@ -2,7 +2,7 @@
  * Cache of links by URL and apps by host for edge processes. From the nearest layer to the farthest, with the purpose
  * of each:
  *
- *   redirector/known-links.ts   what a visit needs of a link, prepared: one look-up per visit
+ *   redirector/known-links.ts   what a visit needs of a link, prepared: one lookup per visit
  *   snapshot-cache.ts           snapshots in this process; snapshot-reader.ts asks Redis, then Postgres, for all that wait
  *   link-changes.ts             announcements of changes: entries are trusted for a minute while they arrive, else for a second
  *   redirector/disk-cache.ts    links that this machine served, for when neither Redis nor Postgres answers
@@ -177,7 +177,7 @@ export class LinkCache {
     host: string,
     shortCode: string,
   ): FoundLink | null | undefined | Promise<FoundLink | null | undefined> {
-    // The app was not known yet when the look-up started.
+    // The app was not known yet when the lookup started.
     if (app?.codes_ignore_case && lowerCode(shortCode) !== shortCode) return this.find(host, lowerCode(shortCode));
     const isOfAnotherApp = app && link && link.app_id !== app.id;
     if (isOfAnotherApp && this.#mayReread(linkKey(host, shortCode))) return this.#reread(host, shortCode);

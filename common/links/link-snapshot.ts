@@ -73,7 +73,7 @@ export interface AppPages {
 /** Maximum size of a custom page, because it is part of each snapshot of the app. */
 export const PAGE_BYTES_MAX = 16_384;
 
-/** The part of the Postgres wrapper that the look-ups need. */
+/** The part of the Postgres wrapper that the lookups need. */
 export interface LinkDatabase {
   query<Row extends object>(sql: string, values: readonly unknown[]): Promise<readonly Row[]>;
 }

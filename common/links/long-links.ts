@@ -53,7 +53,7 @@ export class LongLinks {
     this.#clock = clock;
   }
 
-  /** Never rejects, and takes at most a look-up, `makeMs` and another look-up. @param mayMake false for bots, prefetches and HEAD. */
+  /** Never rejects, and takes at most a lookup, `makeMs` and another lookup. @param mayMake false for bots, prefetches and HEAD. */
   async find(app: LinkedApp, long: LongLink, mayMake: boolean): Promise<LongLinkFinding> {
     const found = await this.#cache.find(app.host, long.code);
     if (found) return { kind: 'found', found };

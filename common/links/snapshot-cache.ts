@@ -3,14 +3,14 @@
  *
  * An entry is in one of four states:
  *   fresh    checked within `freshMs`, and since announcements were last missed: returned immediately
- *   suspect  older: the request waits for a look-up, at most `staleWaitMs`; an entry announced as changed is
+ *   suspect  older: the request waits for a lookup, at most `staleWaitMs`; an entry announced as changed is
  *            looked up immediately, without that bound on the wait
- *   stale    suspect, and the stores do not answer: still returned, for `staleMaxMs`, with a look-up in the background
+ *   stale    suspect, and the stores do not answer: still returned, for `staleMaxMs`, with a lookup in the background
  *   absent   a negative answer, cached separately so that a scan of unknown keys can't evict entries in use
  *
  * Invariants:
- * - One look-up in flight per key.
- * - An entry counts as checked from the moment its look-up started, so that a change during a look-up is never lost.
+ * - One lookup in flight per key.
+ * - An entry counts as checked from the moment its lookup started, so that a change during a lookup is never lost.
  * - `get` creates no promise and parses nothing.
  */
 import { BoundedMap, type Sized } from '#common/bounded-map.ts';
@@ -21,14 +21,14 @@ import { type SnapshotCacheOptions, snapshotLimits } from './snapshot-source.ts'
 /** What an entry takes besides its text: objects, map slots. */
 const entryBytes = 300;
 
-/** A snapshot in memory. A caller may hold it to save the look-up, but must check `isCurrent` before each use. */
+/** A snapshot in memory. A caller may hold it to save the lookup, but must check `isCurrent` before each use. */
 export interface CachedSnapshot<T> extends Sized {
   readonly value: T | null;
   checkedMs: number;
 }
 
 interface Entry<T> extends CachedSnapshot<T> {
-  /** After a failed look-up, the entry is returned without another attempt until this time. */
+  /** After a failed lookup, the entry is returned without another attempt until this time. */
   retryMs: number;
 }
 
@@ -76,12 +76,12 @@ export class SnapshotCache<T extends object> {
     return this.#present.size;
   }
 
-  /** Look-ups that wait for a store. */
+  /** Lookups that wait for a store. */
   get waiting(): number {
     return this.#lookups.size;
   }
 
-  /** The snapshot, null if there is none, undefined if a look-up is necessary (`load`). */
+  /** The snapshot, null if there is none, undefined if a lookup is necessary (`load`). */
   get(key: string, nowMs: number): T | null | undefined {
     const entry = this.#present.get(key) ?? this.#absent.get(key);
     if (entry === undefined) return undefined;
@@ -202,7 +202,7 @@ export class SnapshotCache<T extends object> {
     }
     const json = await this.#options.lastResort?.(lookup.key).catch(() => undefined);
     const value = json === undefined ? undefined : this.#options.source.decode(json);
-    // A look-up that started before a change may have found the old value, so it is repeated.
+    // A lookup that started before a change may have found the old value, so it is repeated.
     if (value === undefined || json === undefined || lookup.isChanged) {
       this.counters.unavailable++;
       this.#end(lookup, undefined);
@@ -222,7 +222,7 @@ export class SnapshotCache<T extends object> {
     this.#sweeper = undefined;
   }
 
-  /** Returns cached values to callers that have waited long enough, and gives up on look-ups that take too long. */
+  /** Returns cached values to callers that have waited long enough, and gives up on lookups that take too long. */
   #sweep(): void {
     const nowMs = this.#options.clock();
     for (const lookup of this.#lookups.values()) {

@@ -4,7 +4,7 @@
  * queried for a while.
  *
  * Invariant: no outdated snapshot enters Redis after a change. A change leaves a marker for `markerMs`, longer than any
- * look-up may take, and entries are only added with SET NX, which fails while the marker exists.
+ * lookup may take, and entries are only added with SET NX, which fails while the marker exists.
  */
 import { sleep, systemTime } from '#common/time.ts';
 import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';

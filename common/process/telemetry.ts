@@ -56,7 +56,7 @@ export function createMetrics(name: string): Registry {
 export type CountsReader = (set: (labels: Record<string, string>, value: number) => void) => void;
 
 /**
- * A counter stored elsewhere as plain numbers, because a label look-up per request would cost more than some answers.
+ * A counter stored elsewhere as plain numbers, because a label lookup per request would cost more than some answers.
  * It is read at each scrape.
  */
 export function exposeCounter(

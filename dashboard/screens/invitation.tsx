@@ -20,7 +20,7 @@ export function Invitation({ me }: { readonly me: Me | null }) {
     queryKey: ['invitation', token],
     queryFn: () => call('POST /auth/invitations/look-up', { body: { token } }),
     enabled: isWhole,
-    // Another look-up would use one of the few requests that a login also needs.
+    // Another lookup would use one of the few requests that a login also needs.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: Number.POSITIVE_INFINITY,
     retry: false,

@@ -88,7 +88,7 @@ export class SimulatedPostgres extends CallableServer {
     return true;
   }
 
-  /** How many batches are not finished. */
+  /** How many batches are undecided: begun, and neither finished nor kept as partial. */
   get openBatches(): number {
     return [...this.#state.batches.values()].filter(({ entry }) => !entry.is_partial).length;
   }

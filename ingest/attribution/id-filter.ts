@@ -11,7 +11,7 @@ const HOURS_KEPT = 31;
 const IDS_PER_BLOCK = 50_000;
 const BITS = 1 << 20;
 const HASHES = 10;
-/** Of 128 KiB each: 66 MB, or 20 million ids a day, before wrong answers become frequent. */
+/** Of 128 KiB each: 68 MB, or 20 million ids a day, before wrong answers become frequent. */
 const BLOCKS_MAX = 520;
 
 interface Block {
