@@ -346,12 +346,7 @@ export const settings = {
     36_500,
     'Age in days at which clicks, installs and events are deleted, including installs in Postgres.',
   ),
-  LINK_CACHE_ENTRIES: integer(
-    200_000,
-    100,
-    10_000_000,
-    'Maximum number of links that a redirector or gateway caches in memory.',
-  ),
+  LINK_CACHE_ENTRIES: integer(200_000, 100, 10_000_000, 'Maximum links that a redirector or gateway caches in memory.'),
   LINK_CACHE_BYTES: integer(
     134_217_728,
     1_048_576,
