@@ -278,6 +278,45 @@ test('for a click with several installs, the funnel continues with the first one
   for (const events of [['opened'], ['purchase']]) await compareFunnel(tenant, several, { ...days, events });
 });
 
+test.each([{ from: 'click' }, { from: 'click', events: 'opened' }, { from: 'install', events: 'opened' }])(
+  'in a funnel by tag, an entrance counts for each tag of its link, at every step: %o',
+  async (funnel) => {
+    const tenant = makeTenant(1, 2, nowMs);
+    await storeTenant(stage.db, tenant);
+    const { id: app_id, links } = tenant.apps[0] ?? { id: '', links: [] };
+    const tags = 'UPDATE links SET tags = $2 WHERE id = $1';
+    for (const [at, names] of [
+      ['a', 'b'],
+      ['b', 'c'],
+    ].entries())
+      await stage.db.execute(tags, [links[at]?.id, names]);
+    const time = nowMs - 10 * DAY_MS;
+    const of = (at: number) => ({ app_id, link_id: links[at]?.id ?? '', campaign: '', country: 'DE', time });
+    const ids = (at: number) => ({ click_id: `tagged-${at}`, install_id: `tagged-${at}` });
+    const records = {
+      organization_id: tenant.organization_id,
+      clicks: [0, 1].map((at) => ({ ...of(at), click_id: ids(at).click_id, trigger: 'link', is_bot: false })),
+      installs: [0, 1].map((at) => ({ ...of(at), ...ids(at), trigger: 'install' })),
+      events: [0, 1].map((at) => ({
+        ...{ app_id, install_id: ids(at).install_id, name: 'opened', currency: '', amount: 0 },
+        ...{ time, isLearned: false },
+      })),
+    };
+    await storeDeviceRecords(stage.clickhouse, records, `tagged ${tenant.organization_id}`);
+    const { body } = await answerTo(tenant, '/analytics/funnel', { ...funnel, group_by: 'tag' });
+    const counts = body.groups.map(({ group, steps }: { group: string; steps: StepAnswer[] }) => [
+      group,
+      ...steps.map(({ count }) => count),
+    ]);
+    const steps = (n: number) => body.steps.map(() => n);
+    expect(counts).toEqual([
+      ['b', ...steps(2)],
+      ['a', ...steps(1)],
+      ['c', ...steps(1)],
+    ]);
+  },
+);
+
 test('all of these figures are exact over a million records', { tags: ['slow'], timeout: 600_000 }, async () => {
   const tenant = makeTenant(2, 4, nowMs);
   await storeTenant(stage.db, tenant);

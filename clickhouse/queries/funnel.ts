@@ -93,19 +93,23 @@ function withSteps(scope: Scope, { events }: Funnel, entries: string): string {
 
 /** Entrances: `no`, `grp`, `installed` and `deadline` (epoch ms), `device_key`. */
 function installEntries(scope: Scope, funnel: Funnel): string {
-  return `SELECT rowNumberInAllBlocks() AS no, ${group('installs', funnel)} AS grp, toUnixTimestamp64Milli(time) AS installed,
+  return numbered(`SELECT ${group('installs', funnel)} AS grp, toUnixTimestamp64Milli(time) AS installed,
   toUnixTimestamp64Milli(time) + {window_ms:Int64} AS deadline, ${deviceKeyOf}
-FROM installs WHERE ${tenantCondition(scope, 'installs')} AND ${rawTimeCondition(scope)} AND ${isInstall} AND install_id != ''`;
+FROM installs WHERE ${tenantCondition(scope, 'installs')} AND ${rawTimeCondition(scope)} AND ${isInstall} AND install_id != ''`);
+}
+
+/** Numbers the rows from outside: within the query, all tags of one record would get the same number. */
+function numbered(rows: string): string {
+  return `SELECT rowNumberInAllBlocks() AS no, * FROM (${rows})`;
 }
 
 /** Clicks that led to an install within the time, with the first one. */
 function clickEntries(scope: Scope, funnel: Funnel): string {
   const bots = scope.include_bots ? '' : ' AND NOT is_bot';
+  const clicks = numbered(`SELECT click_key, ${group('clicks', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered
+  FROM clicks WHERE ${tenantCondition(scope, 'clicks')} AND ${rawTimeCondition(scope)}${bots}`);
   return `SELECT c.no AS no, any(c.grp) AS grp, min(i.at) AS installed, any(c.entered) + {window_ms:Int64} AS deadline, argMin(i.device_key, i.at) AS device_key
-FROM (
-  SELECT rowNumberInAllBlocks() AS no, click_key, ${group('clicks', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered
-  FROM clicks WHERE ${tenantCondition(scope, 'clicks')} AND ${rawTimeCondition(scope)}${bots}
-) AS c INNER JOIN (
+FROM (${clicks}) AS c INNER JOIN (
   SELECT cityHash64(click_id) AS click_key, toUnixTimestamp64Milli(time) AS at, ${deviceKeyOf} FROM installs
   WHERE ${tenantOf(scope, 'installs')} AND ${recent} AND ${isInstall} AND click_id != ''
 ) AS i ON c.click_key = i.click_key WHERE i.at >= c.entered AND i.at <= c.entered + {window_ms:Int64} GROUP BY c.no`;
