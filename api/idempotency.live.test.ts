@@ -82,6 +82,26 @@ test('a response that contains a secret is repeated, and stored encrypted', asyn
   expect(JSON.stringify(rows)).not.toContain(Buffer.from(first.body.api_key).toString('base64').slice(4, 40));
 });
 
+test('a request that outlives its lock does not replace the response to the request that took its key', async () => {
+  await api.db.query(`CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN PERFORM pg_advisory_xact_lock(78); RETURN NULL; END $$;
+    CREATE TRIGGER wait_for_test AFTER INSERT ON links FOR EACH ROW WHEN (NEW.path = '/slow') EXECUTE FUNCTION wait_for_test()`);
+  const next = { app_id: appId, path: '/next' };
+  const slow = await api.db.transaction(async (holder) => {
+    await holder.query('SELECT pg_advisory_xact_lock(78)');
+    const answer = post('outlived', '/links', { app_id: appId, path: '/slow' });
+    const waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 78 AND NOT granted";
+    await expect.poll(async () => (await holder.query(waiting)).length).toBe(1);
+    api.advance(61_000);
+    expect((await post('outlived', '/links', next)).body.path).toBe('/next');
+    return { answer };
+  });
+  expect((await slow.answer).body.path).toBe('/slow');
+  await api.db.query('DROP FUNCTION wait_for_test CASCADE');
+  const { body, isReplayed } = await post('outlived', '/links', next);
+  expect([body.path, isReplayed]).toEqual(['/next', true]);
+});
+
 test('a key can be used again a minute after its request died, or a day after it was answered', async () => {
   const body = { app_id: appId, path: '/l', tags: ['later'] };
   expect((await post('died', '/links', body)).status).toBe(201);

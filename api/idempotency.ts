@@ -52,6 +52,15 @@ const begin = `
    WHERE k.expires_at <= $4 OR (k.answer IS NULL AND k.locked_until <= $4)
   RETURNING true AS is_ours`;
 
+interface Lock {
+  readonly who: string;
+  readonly key: string;
+  readonly lockedUntil: Date;
+}
+
+/** The row is still that of this request: after LOCK_MS, another one may have taken it. */
+const isLocked = 'caller = $1 AND key = $2 AND locked_until = $3 AND answer IS NULL';
+
 export class Idempotency {
   readonly #db: Postgres;
   readonly #encryption: Encryption;
@@ -74,18 +83,18 @@ export class Idempotency {
       .update(JSON.stringify([name, params, query]))
       .update(rawBody.bytes)
       .digest();
-    const isOurs = await this.#begin(who, key, fingerprint);
-    if (isOurs instanceof Rejection) return isOurs;
-    return isOurs === true ? this.#run(who, key, handle) : isOurs;
+    const begun = await this.#begin(who, key, fingerprint);
+    return begun instanceof Date ? this.#run({ who, key, lockedUntil: begun }, handle) : begun;
   };
 
-  /** True if the request has to be processed now, otherwise its stored response. */
-  async #begin(who: string, key: string, fingerprint: Buffer): Promise<true | Answer | Rejection> {
+  /** The end of its lock if the request has to be processed now, otherwise its stored response. */
+  async #begin(who: string, key: string, fingerprint: Buffer): Promise<Date | Answer | Rejection> {
     for (let waitedMs = 0; waitedMs <= PATIENCE_MS; waitedMs += LOOK_MS) {
       const nowMs = this.#clock();
-      const times = [nowMs, nowMs + LOCK_MS, nowMs + KEPT_MS].map((ms) => new Date(ms));
-      const [ours] = await this.#db.query(begin, [who, key, fingerprint, ...times], 'idempotency_begin');
-      if (ours) return true;
+      const [now, lockedUntil, keptUntil] = [nowMs, nowMs + LOCK_MS, nowMs + KEPT_MS].map((ms) => new Date(ms));
+      const values = [who, key, fingerprint, now, lockedUntil, keptUntil];
+      const [ours] = await this.#db.query(begin, values, 'idempotency_begin');
+      if (ours && lockedUntil) return lockedUntil;
       const sql = 'SELECT fingerprint, answer FROM idempotency_keys WHERE caller = $1 AND key = $2';
       const [row] = await this.#db.query<Row>(sql, [who, key], 'idempotency_read');
       if (row && !row.fingerprint.equals(fingerprint))
@@ -108,23 +117,24 @@ export class Idempotency {
   }
 
   /** A failed request may be retried; any other response is stored, including a rejection. */
-  async #run(who: string, key: string, handle: Parameters<Once>[2]): Promise<Answer | Rejection> {
+  async #run(lock: Lock, handle: Parameters<Once>[2]): Promise<Answer | Rejection> {
     let answer: Answer | Rejection | undefined;
     try {
       answer = await handle();
     } finally {
       const kept = answer && keptOf(answer);
-      if (kept) await this.#keep(who, key, kept);
-      else await this.#db.query('DELETE FROM idempotency_keys WHERE caller = $1 AND key = $2', [who, key]);
+      if (kept) await this.#keep(lock, kept);
+      else
+        await this.#db.query(`DELETE FROM idempotency_keys WHERE ${isLocked}`, [lock.who, lock.key, lock.lockedUntil]);
     }
     return answer;
   }
 
-  async #keep(who: string, key: string, kept: Kept): Promise<void> {
+  async #keep({ who, key, lockedUntil }: Lock, kept: Kept): Promise<void> {
     const packed = (await compress(JSON.stringify(kept))).toString('base64');
     await this.#db.query(
-      'UPDATE idempotency_keys SET answer = $3 WHERE caller = $1 AND key = $2',
-      [who, key, this.#encryption.encrypt(packed, contextOf(who, key))],
+      `UPDATE idempotency_keys SET answer = $4 WHERE ${isLocked}`,
+      [who, key, lockedUntil, this.#encryption.encrypt(packed, contextOf(who, key))],
       'idempotency_keep',
     );
   }

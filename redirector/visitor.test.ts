@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { wantsJson } from '#common/redirect/visitor.ts';
-import { requestOriginOf } from './visitor.ts';
+import { requestOriginOf, wholeParameters } from './visitor.ts';
 
 test.each<[string, boolean]>([
   ['application/json', true],
@@ -36,4 +36,20 @@ test.each([
   ['', ''],
 ])('the referrer %j is recorded as %j', (referrer, origin) => {
   expect(requestOriginOf(referrer)).toBe(origin);
+});
+
+const filling = (length: number) => `x=${'a'.repeat(length - 2)}`;
+
+test.each([
+  ['that fits', 'a=1&utm_source=mail', 'a=1&utm_source=mail'],
+  ['of exactly the maximum', filling(2048), filling(2048)],
+  ['with a parameter beyond the maximum', `${filling(2034)}&utm_source=mail`, filling(2034)],
+  [
+    'with a parameter that ends at the maximum',
+    `${filling(2032)}&utm_source=mail&b=1`,
+    `${filling(2032)}&utm_source=mail`,
+  ],
+  ['of one long parameter', filling(3000), filling(2048)],
+])('a query %s is recorded in whole parameters', (_, query, recorded) => {
+  expect(wholeParameters(query)).toBe(recorded);
 });

@@ -6,6 +6,7 @@ import type { TrustedProxies } from '#common/http/peer.ts';
 import { asBytes, type HttpRequest } from '#common/http/uws.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
+import { clickTextMax, cut } from '#common/log/record.ts';
 import type { Visitor } from '#common/redirect/visitor.ts';
 
 const hostName = asBytes('host');
@@ -132,7 +133,18 @@ export function recordedVisitor(
     user_agent,
     language,
     referrer,
-    query: query === '' ? '' : queryFilter.recorded(query),
+    query: query === '' ? '' : wholeParameters(queryFilter.recorded(query)),
     is_prefetch,
   };
+}
+
+/**
+ * As much of a query as a click holds, without half a parameter at its end: the click's campaign, and later that of its
+ * install, is read from what is recorded.
+ */
+export function wholeParameters(query: string): string {
+  const max = clickTextMax.query;
+  if (query.length <= max) return query;
+  const end = query.lastIndexOf('&', max);
+  return end > 0 ? query.slice(0, end) : cut(query, max);
 }

@@ -263,6 +263,20 @@ test('the comparison and the next erasure report an interrupted erasure until it
   expect(await eraseUnfinished(stores, 60_000)).toEqual(['No erasure was interrupted']);
 });
 
+test('an interrupted erasure that cannot be completed does not keep later ones from being completed', {
+  tags: ['slow'],
+}, async () => {
+  const stuck =
+    "INSERT INTO ingest.unfinished_erasure (organization_id, app_id, ids, days) VALUES ($1, 'app_gone', '{}', '{}')";
+  await stores.db.execute(stuck, ['org_gone']);
+  const person = await addPerson();
+  await expect(erase(killedAt(4).stores, given(person))).rejects.toThrow(Killed);
+  await expect(eraseUnfinished(stores, 60_000)).rejects.toThrow('the organization has no app app_gone');
+  expect(await recordsOf(person)).toBe(0);
+  await stores.db.execute("DELETE FROM ingest.unfinished_erasure WHERE app_id = 'app_gone'");
+  expect(await noted()).toEqual({ told: 0, all: 0 });
+});
+
 test.each([{ organization: 'Engines' }, { device: ['d'] }, { everybody: true }])(
   '--unfinished with %j, whom it would not erase, is rejected',
   async (options) => {

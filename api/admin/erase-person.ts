@@ -39,7 +39,7 @@ export async function completePerson(given: Person, scope: ErasureScope, stores:
     ])) {
       for (const kind of ['device', 'install', 'click'] as const) for (const id of found[kind]) person[kind].add(id);
     }
-    if (countOf(person) > idsMax) {
+    if (countOf(person) - countOf(given) > idsMax) {
       throw new AdminError(
         `these ids are linked to more than ${idsMax} others, so they probably belong to several people: erase the devices one at a time`,
       );

@@ -130,19 +130,30 @@ export async function erase(stores: EraseStores, request: EraseRequest): Promise
   ];
 }
 
-/** Completes the erasures that were interrupted, oldest first. @throws AdminError when one of them is not complete. */
+/**
+ * Completes the erasures that were interrupted, oldest first; one that fails does not keep the others from being
+ * completed. @throws AdminError when one of them is not complete.
+ */
 export async function eraseUnfinished(stores: EraseStores, waitMs: number): Promise<string[]> {
   const { db } = stores;
   const lines: string[] = [];
-  for (;;) {
-    const [first] = await unfinishedErasuresOf(db);
-    if (first === undefined) break;
-    const { organization_id, app_id, ids } = first;
-    const appIds = await appsOf(db, organization_id, app_id === '' ? undefined : app_id);
-    const given = ids && personOf(ids);
-    lines.push(sentenceOf(first));
-    lines.push(...(await eraseWithin(stores, { scope: { organization_id, app_id }, appIds, given, waitMs })));
+  const failures: string[] = [];
+  for (const listed of await unfinishedErasuresOf(db)) {
+    // An erasure also completes earlier ones of the same person.
+    const one = (await unfinishedErasuresOf(db)).find(({ id }) => id === listed.id);
+    if (one === undefined) continue;
+    const { organization_id, app_id, ids } = one;
+    try {
+      const appIds = await appsOf(db, organization_id, app_id === '' ? undefined : app_id);
+      const given = ids && personOf(ids);
+      lines.push(sentenceOf(one));
+      lines.push(...(await eraseWithin(stores, { scope: { organization_id, app_id }, appIds, given, waitMs })));
+    } catch (error) {
+      if (!(error instanceof AdminError)) throw error;
+      failures.push(`${sentenceOf(one)}: ${error.message}`);
+    }
   }
+  if (failures.length > 0) throw new AdminError([...lines, ...failures].join('\n'));
   return lines.length > 0 ? lines : ['No erasure was interrupted'];
 }
 

@@ -5,7 +5,7 @@ import { errorDetailsSchema } from '#api/error-details.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
-import { type FieldError, invalid, notFound, Rejection, statusOf } from '#common/http/rejection.ts';
+import { type FieldError, invalid, notFound, Rejection, statusOf, unavailable } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { linkExample } from '#common/links/link.ts';
 import { linkFaults, linkFieldNames, sharedChangesBody, storedValue, TAGS_MAX } from '#common/links/link-fields.ts';
@@ -19,6 +19,11 @@ const IDS_MAX = 1_000;
 /** One transaction, in statements that a busy Postgres completes before its timeout. */
 const FILTERED_MAX = 10_000;
 const STATEMENT_LINKS_MAX = 1_000;
+/** No further statement begins after it, so that a request that is answered with a timeout has changed nothing. */
+const CHANGE_MS_MAX = 15_000;
+
+/** Thrown to undo the transaction. */
+class TooSlow extends Error {}
 
 export const ItemErrorSchema = Type.Object(
   {
@@ -221,15 +226,16 @@ async function changeLinks(
 ): Promise<Changed | Rejection> {
   const organizations = await writableOrganizations(db, caller, filter?.organization_id);
   if (organizations instanceof Rejection) return organizations;
-  return tenancy.within(tenantOf(caller, organizations), async (tenant) => {
+  const now = new Date(clock());
+  const work = async (tenant: TenantQueries): Promise<Changed | Rejection> => {
     const wanted = ids ?? (await idsOf(tenant, filter ?? {}));
     if (wanted instanceof Rejection) return wanted;
     const locked = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
     const changed: ChangedLink[] = [];
     const update = `UPDATE links SET updated_at = $3${assignments}
         WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id`;
-    const now = new Date(clock());
     for (let at = 0; at < locked.length; at += STATEMENT_LINKS_MAX) {
+      if (clock() - now.getTime() > CHANGE_MS_MAX) throw new TooSlow();
       const some = locked.slice(at, at + STATEMENT_LINKS_MAX);
       changed.push(...(await tenant.query<ChangedLink>(update, [some, now, ...values])));
     }
@@ -239,7 +245,13 @@ async function changeLinks(
       ...locked.filter((id) => !done.has(id)).map((id) => ({ id, ...tooManyTags.body })),
     ];
     return { changed, failed };
-  });
+  };
+  try {
+    return await tenancy.within(tenantOf(caller, organizations), work);
+  } catch (error) {
+    if (!(error instanceof TooSlow)) throw error;
+    return unavailable('The change took too long, and nothing was changed. Try again later, or change fewer links.');
+  }
 }
 
 /** The requested organization, or all organizations in which the caller may write. */

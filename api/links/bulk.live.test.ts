@@ -211,6 +211,25 @@ test('a change of many links is one transaction of statements for at most a thou
   expect(new Set(sizes.map(({ transaction }) => transaction)).size).toBe(1);
 });
 
+test('a change that takes too long is undone and answered with Retry-After', async () => {
+  await api.db.query(`CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN PERFORM pg_advisory_xact_lock(77); RETURN NULL; END $$;
+    CREATE TRIGGER wait_for_test AFTER UPDATE ON links FOR EACH STATEMENT EXECUTE FUNCTION wait_for_test()`);
+  const filter = { app_id: appId, campaign: 'cut' };
+  const reply = await api.db.transaction(async (holder) => {
+    await holder.query('SELECT pg_advisory_xact_lock(77)');
+    const answer = owner.call('PATCH', '/links/bulk', { filter, changes: { title: 'Late' } });
+    const waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted";
+    await expect.poll(async () => (await holder.query(waiting)).length).toBe(1);
+    api.advance(16_000);
+    return { answer };
+  });
+  const { status, headers, body } = await reply.answer;
+  await api.db.query('DROP FUNCTION wait_for_test CASCADE');
+  expect([status, body.error.code, headers.get('retry-after')]).toEqual([500, 'INTERNAL_ERROR', '5']);
+  expect(await api.db.query("SELECT FROM links WHERE title = 'Late'")).toEqual([]);
+});
+
 test('a filter that matches more than 10,000 links is rejected, and changes nothing', async () => {
   await create([{ app_id: appId, path: '/m', tags: ['many'] }]);
   const reply = await owner.call('PATCH', '/links/bulk', { filter: { tag: 'many' }, changes: { archived: true } });

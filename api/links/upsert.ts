@@ -59,9 +59,8 @@ export const upsertLink = route({
       const known = await byExternalId(deps, caller, params.app_id, external_id);
       if (known) {
         const changes = { ...fields, ...(body.path === undefined ? {} : { path: body.path }) };
-        const changed = (await unchanged(deps, caller, known, changes))
-          ? known
-          : await changeLink(deps, caller, known.id, changes);
+        const changed =
+          (await unchanged(deps, caller, known, changes)) ?? (await changeLink(deps, caller, known.id, changes));
         if (changed instanceof Rejection) {
           if (changed.code === 'NOT_FOUND') continue;
           return changed;
@@ -96,17 +95,21 @@ async function byExternalId(
   return row;
 }
 
-/** Whether the link has these values. Writing them again would move its `updated_at`, and redirectors would drop their copy. */
+/**
+ * The link if it has these values: writing them again would move its `updated_at`, and redirectors would drop their
+ * copy. It is read again, since another request may have changed it in the meantime.
+ */
 async function unchanged(
   { tenancy }: ApiDeps,
   caller: UserCaller,
   link: LinkRow,
   changes: LinkChanges,
-): Promise<boolean> {
+): Promise<LinkRow | undefined> {
   const names = linkFieldNames.filter((name) => changes[name] !== undefined);
   const same = names.map((name, at) => ` AND l.${name} IS NOT DISTINCT FROM $${at + 3}`).join('');
-  const sql = `SELECT FROM links l WHERE l.organization_id = ANY ($1) AND l.id = $2 AND l.deleted_at IS NULL${same}`;
+  const sql = `SELECT ${linkColumns} FROM links l JOIN apps a ON a.id = l.app_id
+    WHERE l.organization_id = ANY ($1) AND l.id = $2 AND l.deleted_at IS NULL AND a.deleted_at IS NULL${same}`;
   const values = names.map((name) => storedValue(name, changes[name]));
-  const found = await tenancy.within(tenantOf(caller), (tenant) => tenant.query(sql, [link.id, ...values]));
-  return found.length > 0;
+  const [found] = await tenancy.within(tenantOf(caller), (tenant) => tenant.query<LinkRow>(sql, [link.id, ...values]));
+  return found;
 }

@@ -54,10 +54,15 @@ test('postgres ends with all its processes although one of them hangs, and start
 test('postgres starts although the process of its lock file is a zombie', async () => {
   const [, start] = starts[0];
   await (await start(0)).stop();
-  // Its parent becomes a program that never collects its exit status.
-  const parent = spawn('/bin/sh', ['-c', 'sleep 0 & echo $!; exec sleep 600'], { stdio: ['ignore', 'pipe', 'ignore'] });
-  const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+  // Its parent becomes a program that never collects its exit status; the shell before it would.
+  const script = 'cat <&3 >&- & echo $!; exec sleep 600 3<&-';
+  const parent = spawn('/bin/sh', ['-c', script], { stdio: ['ignore', 'pipe', 'ignore', 'pipe'] });
+  const { stdout } = parent;
+  if (stdout === null) throw new Error('the shell has no output');
+  const [line] = (await once(stdout, 'data')) as [Buffer];
   const pid = Number(line.toString());
+  await expect.poll(() => readFileSync(`/proc/${parent.pid}/comm`, 'utf8')).toBe('sleep\n');
+  parent.stdio[3]?.destroy();
   await expect.poll(() => isAlive(pid)).toBe(false);
   expect(isZombie(pid)).toBe(true);
   writeFileSync(join(folder, 'postgres', 'cluster', 'postmaster.pid'), `${pid}\n`);
