@@ -27,7 +27,9 @@ afterAll(async () => {
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
 
-test('a button checks the association files of an app and says what is wrong and what to do', async (context) => {
+test('a button checks the association files of an app and says what is wrong and what to do', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person('viewer');
   const owner = await stage.api.member('owner', person.organization_id);

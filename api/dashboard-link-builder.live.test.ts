@@ -62,7 +62,9 @@ test('a template is created, rejected under a taken name, changed and deleted; a
   await reading.close();
 });
 
-test('a selected template fills the fields of the builder, which can be edited, and is replaced by the next selection', async (context) => {
+test('a selected template fills the fields of the builder, which can be edited, and is replaced by the next selection', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const owner = await stage.person();
   const shop = (await owner.call('POST', '/apps', { name: 'Shop' })).body;

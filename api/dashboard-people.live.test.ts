@@ -43,7 +43,9 @@ async function invite(role: string, email = `grace${invited++}@example.com`) {
   return { id: body.id as string, email, token: body.token as string, url: `${stage.origin}/invitation#${body.token}` };
 }
 
-test('an invited person sets a password and joins, and no address, Referer or history of the browser has the token', async (context) => {
+test('an invited person sets a password and joins, and no address, Referer or history of the browser has the token', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const { email, token, url } = await invite('viewer');
   const { page, context: browser, faults } = await stage.page();

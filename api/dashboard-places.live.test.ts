@@ -36,7 +36,9 @@ afterAll(() => stage?.stop());
 
 const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
 
-test('regions and cities are lists beside the countries; a row filters everything, and its filter chip can be removed', async (context) => {
+test('regions and cities are lists beside the countries; a row filters everything, and its filter chip can be removed', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   const clicks = page.getByLabel('Clicks', { exact: true });

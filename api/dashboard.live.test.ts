@@ -155,7 +155,9 @@ test('a short code is checked as it is typed, a taken one is reported at its fie
   await browser.close();
 });
 
-test('a link is created with reordered rules and a password, and its page says which rule applies to which visitor', async (context) => {
+test('a link is created with reordered rules and a password, and its page says which rule applies to which visitor', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const app = (await person.call('POST', '/apps', { name: 'Ruled' })).body;

@@ -11,6 +11,7 @@ beforeAll(async () => {
 afterAll(() => way.stop());
 
 test('three times as many records as the log can hold pass through it, and each is counted once', {
+  tags: ['slow'],
   timeout: 120_000,
 }, async () => {
   const ingest = await way.ingestHere();

@@ -132,37 +132,36 @@ test('after ClickHouse is restored to an older state than Postgres, a replay sto
   await second.stop();
 });
 
-test(
-  'a replay does not store frames twice that the log got again days after they had been stored',
-  async () => {
-    const ingest = way.ingest();
-    const writtenAt = Date.now() - 3 * DAY_MS;
-    const lane = { kind: 'click', partition: 0 } as const;
-    const header = {
-      ...lane,
-      producer_id: 'p'.repeat(26),
-      frame_no: 1,
-      records: 1,
-      written_at: writtenAt,
-    };
-    const bytes = Buffer.alloc(4_096);
-    const frame = bytes.subarray(0, encodeFrame(bytes, 0, header, `${testClick(writtenAt)}\n`));
-    const nats = await Nats.connect({ url: way.nats.url, name: 'test', installation: defaultInstallation });
-    const publish = () => nats.request(nats.names.subjectOf(lane), frame);
-    const rows = async () => (await way.client.query<{ n: number }>('SELECT toUInt32(count()) AS n FROM clicks'))[0]?.n;
-    await publish();
-    await expect.poll(rows, patience).toBe(1);
-    // As if the machine had been suspended since then.
-    await way.client.command(`ALTER TABLE clicks UPDATE batch_no = ${writtenAt} WHERE 1 SETTINGS mutations_sync = 1`);
-    const from = new Date().toISOString();
-    await publish();
-    expect((await admin('replay', '--from', from)).lines[0]).toMatch(/^0 rows stored/);
-    expect(await rows()).toBe(1);
-    await nats.close();
-    await ingest.stop();
-  },
-  long,
-);
+test('a replay does not store frames twice that the log got again days after they had been stored', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const ingest = way.ingest();
+  const writtenAt = Date.now() - 3 * DAY_MS;
+  const lane = { kind: 'click', partition: 0 } as const;
+  const header = {
+    ...lane,
+    producer_id: 'p'.repeat(26),
+    frame_no: 1,
+    records: 1,
+    written_at: writtenAt,
+  };
+  const bytes = Buffer.alloc(4_096);
+  const frame = bytes.subarray(0, encodeFrame(bytes, 0, header, `${testClick(writtenAt)}\n`));
+  const nats = await Nats.connect({ url: way.nats.url, name: 'test', installation: defaultInstallation });
+  const publish = () => nats.request(nats.names.subjectOf(lane), frame);
+  const rows = async () => (await way.client.query<{ n: number }>('SELECT toUInt32(count()) AS n FROM clicks'))[0]?.n;
+  await publish();
+  await expect.poll(rows, patience).toBe(1);
+  // As if the machine had been suspended since then.
+  await way.client.command(`ALTER TABLE clicks UPDATE batch_no = ${writtenAt} WHERE 1 SETTINGS mutations_sync = 1`);
+  const from = new Date().toISOString();
+  await publish();
+  expect((await admin('replay', '--from', from)).lines[0]).toMatch(/^0 rows stored/);
+  expect(await rows()).toBe(1);
+  await nats.close();
+  await ingest.stop();
+});
 
 test('a replay counts and names the records that neither ClickHouse nor the log has any more', {
   tags: ['slow'],

@@ -347,7 +347,9 @@ test('a batch in doubt whose people are erased is stored once, and the rows not 
   ]);
 });
 
-test('two owners reconcile batches of the same day that are in doubt at the same time', async () => {
+test('two owners reconcile batches of the same day that are in doubt at the same time', {
+  tags: ['slow'],
+}, async () => {
   const frames = [0, 1].map((partition) => place.frame(times(30), partition));
   const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];
   await place.withoutViews(views, async () => {

@@ -198,7 +198,7 @@ const moments: readonly Moment[] = [
 
 testCostlyCases(
   moments,
-  2,
+  1,
   'killed $name, twice, the webhooks process creates one message for each record and endpoint, and delivers it under one id',
   async ({ trigger, answer = accepted, isFailing = false }) => {
     const facts = await Facts.begin();

@@ -65,7 +65,7 @@ async function passwordHash(email: string): Promise<string> {
   return row?.password_hash ?? '';
 }
 
-test('explain says where a short link leads, as the redirector decides it', async () => {
+test('explain says where a short link leads, as the redirector decides it', { tags: ['slow'] }, async () => {
   const rows = new Rows(database.url);
   await rows.begin();
   const app = await rows.app({ host: 'go.shop.example', fallback_url: 'https://shop.example/' });
@@ -131,7 +131,7 @@ const mistakes = (
 ).map(([args, input, reason]) => ({ args, input, reason }));
 testCostlyCases(
   mistakes,
-  2,
+  1,
   'a command with a mistake fails with the message $reason',
   async ({ args, input, reason }) => {
     const run = await admin([...args], input);
@@ -183,7 +183,9 @@ test('the first user is created from the environment, and printed, exactly once'
   expect(await verifyPassword(await passwordHash('first@example.com'), 'a long password')).toBe(true);
 });
 
-test('a weak password is accepted with a warning for the first user, and rejected for every other user', async () => {
+test('a weak password is accepted with a warning for the first user, and rejected for every other user', {
+  tags: ['slow'],
+}, async () => {
   const settings = { ADMIN_EMAIL: 'first@example.com', ADMIN_PASSWORD: 'password1' };
   const first = await admin(['create-user', '--if-none'], '', settings);
   expect([first.code, first.stdout]).toEqual([0, 'login first@example.com\n']);
@@ -230,7 +232,7 @@ test('five concurrent calls with the same name create one organization', async (
   expect(added.kind).toBe('created');
 });
 
-test('members can be added, change role, and be listed', async () => {
+test('members can be added, change role, and be listed', { tags: ['slow'] }, async () => {
   await createUser(parts, { email: 'a@example.com', name: '', password: 'correct horse battery', organization: 'One' });
   await createUser(parts, { email: 'b@example.com', name: '', password: 'correct horse battery', organization: 'One' });
   const two = await admin(['create-organization', '--name', 'Two']);

@@ -32,7 +32,9 @@ async function run(...args: string[]): Promise<{ lines: string[]; isFaulty: bool
   return { lines, isFaulty };
 }
 
-test('the audit reports its range, and fails when a rollup counts a record that does not exist', async () => {
+test('the audit reports its range, and fails when a rollup counts a record that does not exist', {
+  tags: ['slow'],
+}, async () => {
   await client.command(
     "INSERT INTO clicks (click_id, organization_id, app_id, link_id, time) VALUES ('c', 'org_1', 'app_1', 'lnk_1', '2026-04-09 10:00:00')",
   );

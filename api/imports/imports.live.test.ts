@@ -230,7 +230,7 @@ async function workThenDie(id: string, chunks: number): Promise<void> {
   await db.execute(`UPDATE imports SET worker_until = now() - interval '1 second' WHERE id = $1`, [id]);
 }
 
-test('a process that dies at any chunk of any step skips nothing and repeats nothing', async () => {
+test('a process that dies at any chunk of any step skips nothing and repeats nothing', { tags: ['slow'] }, async () => {
   const app = await newApp();
   const count = 1_700;
   const links = Array.from({ length: count }, (_, n) => exportedLink(n + 1));

@@ -125,7 +125,9 @@ test('a process that was paused for longer than the command timeout still accept
   await redis.close();
 });
 
-test("connections that became silent without being closed are replaced within seconds, including the subscriber's", async () => {
+test("connections that became silent without being closed are replaced within seconds, including the subscriber's", {
+  tags: ['slow'],
+}, async () => {
   const proxy = await TcpProxy.start(server.port);
   const redis = new Redis({ url: proxy.through(server.url), name: 'test', commandTimeoutMs: 250 });
   await redis.connect();

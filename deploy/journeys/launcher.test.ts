@@ -103,7 +103,7 @@ test('a second start in the same folder, or on a taken port, ends with one sente
   folder = used;
 });
 
-test('a stop in the middle of starting leaves nothing behind', async () => {
+test('a stop in the middle of starting leaves nothing behind', { tags: ['slow'] }, async () => {
   const starting = launch();
   await vi.waitFor(() => expect(starting.text()).toContain('nats is up'), { timeout: 60_000, interval: 5 });
   starting.child.kill('SIGTERM');

@@ -47,7 +47,7 @@ test('a migration that was interrupted before it was recorded runs again', async
   expect(await schema()).toEqual(before);
 });
 
-test('two concurrent migrators produce one schema', async () => {
+test('two concurrent migrators produce one schema', { tags: ['slow'] }, async () => {
   const other = new ClickHouse({ url: `${server.url}/race` });
   await Promise.all([1, 2].map(() => migrateClickHouse(other, { retentionDays: 730 })));
   expect(await migrateClickHouse(other, { retentionDays: 730 })).toEqual([]);
