@@ -117,9 +117,12 @@ interface FoundOrganization {
 }
 
 export async function findOrganization(db: Queries, idOrName: string): Promise<FoundOrganization | Refused | null> {
+  const text = idOrName.trim();
+  // A name that looks like an id does not stand for the organization: its owners choose it.
+  const column = isId('org', text) ? 'id' : 'name';
   const rows = await db.query<{ id: string }>(
-    'SELECT id FROM organizations WHERE (id = $1 OR name = $1) AND deleted_at IS NULL LIMIT 2',
-    [idOrName.trim()],
+    `SELECT id FROM organizations WHERE ${column} = $1 AND deleted_at IS NULL LIMIT 2`,
+    [text],
   );
   const [only, another] = rows;
   if (another)

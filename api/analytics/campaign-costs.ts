@@ -56,7 +56,9 @@ export function costOf(costs: Costs | null, row: CohortRow): readonly Amount[] |
 
 /** Revenue divided by cost, for each currency of the cost. */
 export function returnOn(cost: readonly Amount[], revenue: readonly Amount[]): object[] {
-  return cost.map(({ currency, amount }) => {
+  // A cost that rounds to zero in another currency has no ratio.
+  const known = cost.filter(({ amount }) => amount !== '0');
+  return known.map(({ currency, amount }) => {
     const earned = revenue.find((one) => one.currency === currency)?.amount ?? '0';
     return { currency, ratio: decimalShare(earned, amount) };
   });

@@ -247,6 +247,28 @@ test.each(funnelCases)(
   (one) => compareFunnel(mine, plain, one),
 );
 
+test('one event is one step of a funnel, also when its name comes again after another at the same time', async () => {
+  const tenant = makeTenant(1, 1, nowMs);
+  await storeTenant(stage.db, tenant);
+  const { id: app_id, links } = tenant.apps[0] ?? { id: '', links: [] };
+  const time = nowMs - 10 * DAY_MS;
+  const event = { app_id, install_id: 'once', currency: '', amount: 0, isLearned: false, time: time + 1 };
+  const place = { app_id, link_id: links[0]?.id ?? '', campaign: '', country: 'DE', trigger: 'install' };
+  const records = {
+    organization_id: tenant.organization_id,
+    clicks: [],
+    installs: [{ ...place, click_id: '', install_id: 'once', time }],
+    events: [
+      { ...event, name: 'opened' },
+      { ...event, name: 'purchase' },
+    ],
+  };
+  await storeDeviceRecords(stage.clickhouse, records, 'one-step');
+  const events = 'opened,purchase,opened,purchase';
+  const { body } = await answerTo(tenant, '/analytics/funnel', { from: 'install', events });
+  expect(body.steps.map(({ count }: StepAnswer) => count)).toEqual([1, 1, 1, 0, 0]);
+});
+
 test('for a click with several installs, the funnel continues with the first one after it', async () => {
   const tenant = makeTenant(1, 1, nowMs);
   await storeTenant(stage.db, tenant);

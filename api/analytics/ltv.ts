@@ -139,7 +139,8 @@ function ageOf(
     .filter(({ amount }) => amount !== '0')
     .sort(byCurrency);
   const revenue = show(amounts);
-  const per_install = revenue.map(({ currency, amount }) => ({ currency, amount: divided(amount, installs) }));
+  const per_install =
+    installs === 0 ? [] : revenue.map(({ currency, amount }) => ({ currency, amount: divided(amount, installs) }));
   const roas = cost !== null && cost.length > 0 && installs === all ? returnOn(cost, revenue) : null;
-  return { day, installs, revenue, per_install: installs === 0 ? [] : per_install, roas };
+  return { day, installs, revenue, per_install, roas };
 }

@@ -10,7 +10,7 @@ import { conversionField, conversionSchema, currencyQuery } from './exchange-rat
 import { bySlot, changeOf, exampleMetrics, type Totals, totalsFields, totalsOf, totalsSchema } from './metrics.ts';
 import { commonQuery, querySchema } from './parameters.ts';
 import { previousOf } from './period.ts';
-import { type AnalyticsQuestion, readQuestion, scopeWithin } from './question.ts';
+import { type AnalyticsQuestion, oldestShownMs, readQuestion, scopeWithin } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
 const ratio = Type.Union([Type.Number(), Type.Null()]);
@@ -55,7 +55,7 @@ export async function comparison(
   return {
     totals,
     previous: { start: isoTime(before.start_ms), end: isoTime(before.end_ms), ...previous },
-    change: changeOf(totals, previous),
+    change: changeOf(totals, before.start_ms < oldestShownMs(deps) ? totalsOf([], undefined) : previous),
   };
 }
 
@@ -70,7 +70,8 @@ export const overview = route({
   summary: 'Get totals and their change',
   description:
     'Totals of the period and of the previous period, and the change between them. If the period has not ended, the previous ' +
-    'period is counted up to the same point (to date), with a precision of 15 minutes.',
+    'period is counted up to the same point (to date), with a precision of 15 minutes. The change is null if the previous period is not ' +
+    'covered completely by the records that are still kept.',
   query: querySchema({ ...commonQuery, currency: currencyQuery }),
   answers: {
     200: {

@@ -49,6 +49,7 @@ export async function periodOf(
   if (start === null) return invalid('start', 'must be a date (2026-01-31) or an ISO 8601 time');
   if (query.start === undefined && start < earliestMs) return invalid('end', 'must be between the years 2000 and 2100');
   if (start < earliestMs || start >= latestMs) return invalid('start', 'must be between the years 2000 and 2100');
+  if (end <= start && query.end === undefined) return invalid('start', 'must be in the past if there is no end');
   if (end <= start) return invalid('end', 'must be later than start');
   if (end > latestMs) return invalid('end', 'must be between the years 2000 and 2100');
   return { start_ms: start, end_ms: end, zone };

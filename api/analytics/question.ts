@@ -100,7 +100,9 @@ export async function finishQuestion(
   });
   if (period instanceof Rejection) return period;
   const { currency } = query;
-  const conversion = currency && (await Conversion.to(currency, period.end_ms, deps.analytics.exchangeRates));
+  // There is no rate of a day that has not come.
+  const ratesEndMs = Math.min(period.end_ms, Math.max(deps.clock(), period.start_ms + 1));
+  const conversion = currency && (await Conversion.to(currency, ratesEndMs, deps.analytics.exchangeRates));
   if (conversion instanceof Rejection) return conversion;
   const scope = scopeWithin(bare, period, deps);
   const { kept } = deps.analytics;

@@ -18,7 +18,11 @@ export async function attempted(
   if (attempt === null) return unavailable();
   if ('retryAfterSeconds' in attempt) return rateLimited(attempt.retryAfterSeconds);
   const isRight = await check();
-  if (isRight === 'busy') return rateLimited(2);
+  if (isRight === 'busy') {
+    // No guess was checked, so none is counted.
+    await attempt.takeBack().catch(() => undefined);
+    return rateLimited(2);
+  }
   if (isRight) await attempt.succeeded().catch(() => undefined);
   return isRight;
 }

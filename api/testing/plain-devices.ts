@@ -144,13 +144,16 @@ export class PlainDevices {
   #stepsAfter(install: DeviceInstall, events: readonly string[], lastMs: number): number {
     if (install.install_id === '') return 0;
     let at = install.time;
+    const reached = new Map<string, number>();
     for (const [no, wanted] of events.entries()) {
-      const isAgain = no > 0 && events[no - 1] === wanted;
+      // One event cannot be two steps.
+      const usedMs = reached.get(wanted) ?? Number.NEGATIVE_INFINITY;
       const next = this.#events
         .get(keyOf(install))
-        ?.find(({ name, time }) => name === wanted && time <= lastMs && (isAgain ? time > at : time >= at));
+        ?.find(({ name, time }) => name === wanted && time <= lastMs && time >= at && time > usedMs);
       if (!next) return no;
       at = next.time;
+      reached.set(wanted, at);
     }
     return events.length;
   }

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { ownerOf, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
-import { forbidden, invalid, Rejection } from '#common/http/rejection.ts';
+import { forbidden, invalid, notFound, Rejection } from '#common/http/rejection.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import {
@@ -60,9 +60,13 @@ export async function findEndpoint(
   return row ?? forbidden('This server key has no access to this webhook: it gets messages of other apps too.');
 }
 
-/** Undefined if the caller may not access it. */
-export async function readEndpoint(tenant: TenantQueries, id: string): Promise<EndpointRow | undefined> {
-  const sql = `SELECT ${endpointColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2`;
+/** Undefined if the caller may not access it. @param lock `FOR NO KEY UPDATE` if it will be changed. */
+export async function readEndpoint(
+  tenant: TenantQueries,
+  id: string,
+  lock: '' | 'FOR NO KEY UPDATE' = '',
+): Promise<EndpointRow | undefined> {
+  const sql = `SELECT ${endpointColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2 ${lock}`;
   const [row] = await tenant.query<EndpointRow>(sql, [id]);
   return row;
 }
@@ -77,7 +81,12 @@ export async function withEndpoint<T>(
 ): Promise<T | Rejection> {
   const endpoint = await findEndpoint(deps, caller, id, isRead);
   if (endpoint instanceof Rejection) return endpoint;
-  return deps.tenancy.within(tenantOf(caller, [endpoint.organization_id]), (tenant) => work(tenant, endpoint));
+  return deps.tenancy.within(tenantOf(caller, [endpoint.organization_id]), async (tenant) => {
+    if (isRead) return work(tenant, endpoint);
+    // Another request, or a delivery that disables it, may have changed it in the meantime.
+    const locked = await readEndpoint(tenant, id, 'FOR NO KEY UPDATE');
+    return locked === undefined ? notFound('There is no webhook with this id.') : work(tenant, locked);
+  });
 }
 
 /** For the audit log, if neither the request nor the response names the endpoint. */

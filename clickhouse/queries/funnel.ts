@@ -75,12 +75,13 @@ function withSteps(scope: Scope, { events }: Funnel, entries: string): string {
   const steps = events.map((name, no) => {
     if (no === 0) return 'found_0 AS reached_0';
     const before = `reached_${no - 1}`;
+    const same = events.lastIndexOf(name, no - 1);
     // One event cannot be two steps.
-    const isLater = `${events[no - 1] === name ? '>' : '>='} ${before}`;
+    const isLater = (t: string) => `${t} >= ${before}${same < 0 ? '' : ` AND ${t} > reached_${same}`}`;
     const after =
       no === last
-        ? `if(found_${no} ${isLater}, found_${no}, 0)`
-        : `arrayMin(arrayFilter(t -> t ${isLater}, found_${no}))`;
+        ? `if(${isLater(`found_${no}`)}, found_${no}, 0)`
+        : `arrayMin(arrayFilter(t -> ${isLater('t')}, found_${no}))`;
     return `if(${before} = 0, 0, ${after}) AS reached_${no}`;
   });
   // An event that got its link later is stored twice at the same time, which makes no difference here.

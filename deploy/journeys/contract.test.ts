@@ -11,10 +11,10 @@ import { type Received, Wire } from './fuzz/wire.ts';
 import { type Credential, World } from './fuzz/world.ts';
 import { login, Stack } from './stack.ts';
 
-const REQUESTS_MAX = 900;
+const REQUESTS_MAX = 4_000;
 /** A POST that only reads. */
 const explain = '/links/{id}/explain';
-const AT_ONCE = 20;
+const AT_ONCE = 100;
 const limits = {
   RATE_LIMIT_AUTH: '90',
   RATE_LIMIT_LINKS: '60',

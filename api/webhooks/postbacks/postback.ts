@@ -72,7 +72,8 @@ export async function withPostback<T>(
   const endpoint = await findEndpoint(deps, caller, id, isRead, 'pbk');
   if (endpoint instanceof Rejection) return endpoint;
   return deps.tenancy.within(tenantOf(caller, [endpoint.organization_id]), async (tenant) => {
-    const sql = `SELECT ${postbackColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2`;
+    const lock = isRead ? '' : 'FOR NO KEY UPDATE';
+    const sql = `SELECT ${postbackColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2 ${lock}`;
     const [row] = await tenant.query<PostbackRow>(sql, [id]);
     return row === undefined ? notFound('There is no postback with this id.') : await work(tenant, row);
   });
