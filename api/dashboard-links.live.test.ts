@@ -31,6 +31,31 @@ test('100,000 links are searched, sorted by clicks and paged to the end, each pa
   await walk(context, 100_000);
 });
 
+test('the search field follows the URL: clearing the filters and going back are not undone', {
+  tags: ['slow'],
+}, async (context) => {
+  skipWithout(chromiumProgram !== undefined, 'chromium', context);
+  const person = await stage.person();
+  const app = (await person.call('POST', '/apps', { name: 'Searched' })).body;
+  await person.call('POST', '/links', { app_id: app.id, path: '/new', title: 'New' });
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  const searched = () => new URL(page.url()).searchParams.get('search');
+  await page.goto(`${stage.origin}/links`);
+  const field = page.getByRole('searchbox', { name: 'Search' });
+  for (const leave of [() => page.getByRole('button', { name: 'Clear all filters' }).click(), () => page.goBack()]) {
+    await field.fill('nothing like it');
+    await expect.poll(searched).toBe('nothing like it');
+    await page.getByRole('button', { name: 'Clear all filters' }).waitFor();
+    await leave();
+    await page.getByRole('link', { name: 'New', exact: true }).waitFor();
+    // Longer than the pause after which typed text goes into the URL.
+    await page.waitForTimeout(600);
+    expect([searched(), await field.inputValue()]).toEqual([null, '']);
+  }
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
 async function walk(context: TestContext, count: number): Promise<void> {
   skipWithout(chromiumProgram !== undefined, 'chromium', context);
   const person = await stage.person();

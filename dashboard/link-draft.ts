@@ -48,17 +48,22 @@ export function draftOf(link: Link | null): LinkDraft {
 export function changesOf(draft: LinkDraft, before: LinkDraft): Body<'PATCH /links/{id}'> {
   const changes: Record<string, unknown> = {};
   for (const name of textFields) {
-    if (draft[name].trim() !== before[name]) changes[name] = draft[name].trim() || null;
+    if (differs(draft[name], before[name])) changes[name] = draft[name].trim() || null;
   }
-  if (draft.destination.trim() !== before.destination) changes['fallback_url'] = withScheme(draft.destination) || null;
-  if (draft.path.trim() !== before.path) changes['path'] = draft.path.trim();
+  if (differs(draft.destination, before.destination)) {
+    changes['fallback_url'] = withScheme(draft.destination) || null;
+  }
+  if (differs(draft.path, before.path)) changes['path'] = draft.path.trim();
   if (draft.tags !== before.tags) changes['tags'] = tagsOf(draft.tags);
   if (draft.expires !== before.expires) {
     changes['expires_at'] = draft.expires === '' ? null : new Date(draft.expires).toISOString();
   }
-  if (draft.max_clicks.trim() !== before.max_clicks) changes['max_clicks'] = countOf(draft.max_clicks.trim());
+  if (differs(draft.max_clicks, before.max_clicks)) changes['max_clicks'] = countOf(draft.max_clicks.trim());
   return changes;
 }
+
+/** Outer spaces alone are no change, whether the stored text has them or the user added some. */
+const differs = (now: string, before: string) => now !== before && now.trim() !== before;
 
 /** Text that is not a number is sent unchanged so that the API rejects it: null would remove the limit. */
 const countOf = (text: string) => (text === '' ? null : /^\d+$/.test(text) ? Number(text) : text);

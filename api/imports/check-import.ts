@@ -1,6 +1,6 @@
 /** The dry run: reads the file from where it stopped, and stores what importing each row would do. */
 import { BranchSilent, branchRows } from './branch-rows.ts';
-import { bytesBefore, CsvFault, type CsvRecord, csvRecords, delimiterOf } from './csv-records.ts';
+import { bytesBefore, CsvFault, type CsvRecord, csvRecords, delimiterOf, firstLineOf } from './csv-records.ts';
 import {
   type BranchProgress,
   chunkRowsOf,
@@ -68,15 +68,7 @@ async function importApp(run: ImportRun): Promise<ImportApp> {
 async function readLayout(run: ImportRun): Promise<void> {
   if (run.row.layout !== null) return;
   const start = { bytes: 0, line: 0 };
-  let firstLine = '';
-  for await (const piece of bytesOf(run, 0)) {
-    firstLine =
-      Buffer.from(piece.subarray(0, 65_536))
-        .toString()
-        .split(/[\r\n]/, 1)[0] ?? '';
-    break;
-  }
-  const delimiter = delimiterOf(firstLine);
+  const delimiter = delimiterOf(await firstLineOf(bytesOf(run, 0)));
   for await (const record of csvRecords(bytesOf(run, 0), start, delimiter)) {
     if (record.cells.some((cell) => /[\0\ufffd]/.test(cell))) throw new CsvFault('The first line is not valid UTF-8.');
     const { source, options } = run.row;

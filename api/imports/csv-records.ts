@@ -26,6 +26,24 @@ export interface CsvPosition {
 /** The file cannot be read as CSV. The message is for its owner. */
 export class CsvFault extends Error {}
 
+/**
+ * The first line that is not empty, also if it continues in the next piece. At most as many bytes are read as a record may
+ * have.
+ */
+export async function firstLineOf(pieces: AsyncIterable<Uint8Array>): Promise<string> {
+  // Leaves out the byte order mark.
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  for await (const piece of pieces) {
+    const part = piece.subarray(0, RECORD_BYTES_MAX - bytes);
+    bytes += part.length;
+    text = (text + decoder.decode(part, { stream: true })).replace(/^[\r\n]+/, '');
+    if (bytes === RECORD_BYTES_MAX || /[\r\n]/.test(text)) break;
+  }
+  return text.split(/[\r\n]/, 1)[0] ?? '';
+}
+
 /** The most frequent separator of the first line, outside of quotation marks. */
 export function delimiterOf(firstLine: string): Delimiter {
   const bare = firstLine.replaceAll(/"[^"]*"/g, '');

@@ -46,11 +46,20 @@ function wordOf(item: unknown): string {
 export const EARLIEST_MS = Date.UTC(1970, 0, 2);
 const LATEST_MS = Date.UTC(10_000, 0, 1);
 
+/** An ISO 8601 date that the calendar does not have, such as 2024-02-31, which Date.parse reads as 2024-03-02. */
+export function isImpossibleDate(text: string): boolean {
+  const [day] = /^[1-9]\d{3}-\d\d-\d\d/.exec(text) ?? [];
+  if (day === undefined) return false;
+  const ms = Date.parse(`${day}T00:00:00Z`);
+  return Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(day);
+}
+
 /**
  * Epoch milliseconds of ISO 8601 (UTC if it names no zone), of `2024-01-31 09:30:00`, of seconds or milliseconds since
- * 1970, and of RFC 2822; null for anything else, such as 03/04/2024.
+ * 1970, and of RFC 2822; null for anything else, such as 03/04/2024 or 2024-02-31.
  */
 export function timeOf(text: string): number | null {
+  if (isImpossibleDate(text)) return null;
   let ms = Number.NaN;
   if (/^\d{9,10}(?:\.\d+)?$/.test(text)) ms = Math.round(Number(text) * 1000);
   else if (/^\d{12,13}$/.test(text)) ms = Number(text);

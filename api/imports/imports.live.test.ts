@@ -220,6 +220,17 @@ test('a file may be split anywhere, and a part may be sent again', async () => {
   });
 });
 
+test('the separator is found in a first line that follows blank lines and that parts end within', async () => {
+  const app = await newApp();
+  const id = await uploaded(app, 'csv', [
+    '\r\n',
+    '\r\nco',
+    'de;desti',
+    'nation\r\nsplit1;https://e.example/?a=1,2,3\r\n',
+  ]);
+  expect(await step(id, 'check')).toMatchObject({ state: 'checked', problem: null, rows: { new: 1, unsupported: 0 } });
+});
+
 /** Another process that dies after a number of chunks. */
 async function workThenDie(id: string, chunks: number): Promise<void> {
   const { db } = api;

@@ -12,10 +12,11 @@ import { clicksLeft } from './click-limit.ts';
 import { firebaseLink } from './firebase-link.ts';
 import type { ImportField } from './import-columns.ts';
 import { type CellOf, fault, type ImportedLink, isFault, type ReadOptions, type RowFault } from './import-row.ts';
-import { countOf, EARLIEST_MS, isYes, timeOf, wordsOf } from './import-values.ts';
+import { countOf, EARLIEST_MS, isImpossibleDate, isYes, timeOf, wordsOf } from './import-values.ts';
 
 const TITLE_CHARACTERS_MAX = 300;
 const OTHER_CODES_MAX = 20;
+const noSuchDay = 'is a day that does not exist';
 const addresses: ReadonlySet<string> = new Set([
   ...['destination', 'link', 'ios_url', 'android_url', 'ifl', 'afl', 'ofl', 'expired_url', 'og_image_url'],
 ]);
@@ -149,6 +150,7 @@ function unsupportedFeature(cell: CellOf, nowMs: number): RowFault | null {
       'targeting',
       'links with conditional destinations cannot be imported: create them with rules',
     );
+  if (isImpossibleDate(cell('starts_at'))) return fault('starts_at', 'bad_time', noSuchDay);
   const starts = timeOf(cell('starts_at'));
   if (starts !== null && starts > nowMs) return fault('starts_at', 'not_yet', 'the link is not active yet');
   return null;
@@ -163,6 +165,7 @@ function datesOf(cell: CellOf, nowMs: number): Dates | RowFault {
   const times: Partial<Record<'created_at' | 'expires_at', string>> = {};
   for (const field of ['created_at', 'expires_at'] as const) {
     if (cell(field) === '') continue;
+    if (isImpossibleDate(cell(field))) return fault(field, 'bad_time', noSuchDay);
     const ms = timeOf(cell(field));
     if (ms === null) return fault(field, 'bad_time', 'is an ambiguous time: use ISO 8601');
     if (field === 'created_at' && ms > nowMs) return fault(field, 'bad_time', 'is in the future');

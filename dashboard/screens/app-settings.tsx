@@ -1,11 +1,12 @@
 /** The settings of an app that owners and members can change. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { ApiFailure, call } from '#dashboard/api.ts';
+import { ApiFailure, type Body, call } from '#dashboard/api.ts';
 import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
+import { settingNumber } from '#dashboard/setting-number.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { AppPages } from './app-pages.tsx';
 import { WhatIf } from './what-if.tsx';
@@ -34,8 +35,9 @@ type Draft = ReturnType<typeof draftOf>;
 
 const orNull = (text: string) => text.trim() || null;
 
-function changesOf(draft: Draft) {
-  return {
+/** Numbers that the user mistyped are sent as text: the API says which field is wrong. */
+function changesOf(draft: Draft): Body<'PATCH /apps/{id}'> {
+  const changes = {
     name: draft.name,
     host: draft.host.trim(),
     fallback_url: draft.fallback.trim() === '' ? null : withScheme(draft.fallback),
@@ -59,14 +61,15 @@ function changesOf(draft: Draft) {
           },
     pages: { not_found: orNull(draft.notFound), expired: orNull(draft.expired) },
     settings: {
-      attribution_window_hours: Number(draft.attribution),
-      probabilistic_window_hours: Number(draft.probabilistic),
-      min_confidence: Number(draft.confidence),
+      attribution_window_hours: settingNumber(draft.attribution),
+      probabilistic_window_hours: settingNumber(draft.probabilistic),
+      min_confidence: settingNumber(draft.confidence),
       privacy_mode: draft.privacy,
       tap_page: draft.tapPage,
       conversion_events: tagsOf(draft.conversions),
     },
   };
+  return changes as Body<'PATCH /apps/{id}'>;
 }
 
 export function AppSettings({ app, canWrite }: { readonly app: App; readonly canWrite: boolean }) {

@@ -230,7 +230,14 @@ function NoLinks({ isFiltered, hasNoApp }: { readonly isFiltered: boolean; reado
 
 function Search() {
   const { get, set } = useAddress();
-  const [text, setText] = useState(get('search') ?? '');
+  const inUrl = get('search') ?? '';
+  const [text, setText] = useState(inUrl);
+  const [lastInUrl, setLastInUrl] = useState(inUrl);
+  // The URL also changes without typing, such as by Back: the field then shows the new search instead of writing its own.
+  if (inUrl !== lastInUrl) {
+    setLastInUrl(inUrl);
+    setText(inUrl);
+  }
   const field = useRef<HTMLInputElement>(null);
   const wantsFocus = get('find') !== null;
   useEffect(() => {
@@ -239,10 +246,10 @@ function Search() {
     set({ find: null });
   }, [wantsFocus, set]);
   useEffect(() => {
-    if (text === (get('search') ?? '')) return;
+    if (text === inUrl) return;
     const timer = setTimeout(() => set({ search: text || null, offset: null }), searchPauseMs);
     return () => clearTimeout(timer);
-  }, [text, get, set]);
+  }, [text, inUrl, set]);
   return (
     <input
       ref={field}
