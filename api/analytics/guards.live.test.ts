@@ -38,6 +38,16 @@ test('records older than the retention are not shown, neither from rollups nor f
   }
 });
 
+test('there is no change to a previous period of which some records are no longer shown', async () => {
+  for (const path of ['overview', 'page?previous=true&']) {
+    const at = path.includes('?') ? path : `${path}?`;
+    const changeOf = async (interval: string) => (await stage.get(caller, `/analytics/${at}${interval}`)).body.change;
+    expect((await changeOf('start=2026-04-08&end=2026-04-10')).clicks).toBeTypeOf('number');
+    const cut = await changeOf('start=2026-04-04&end=2026-04-10');
+    expect([cut.clicks, cut.revenue[0].ratio]).toEqual([null, null]);
+  }
+});
+
 test.each([
   ['rows', { max_rows_to_read: 100 }],
   ['memory', { max_memory_usage: 100_000 }],

@@ -199,6 +199,7 @@ test('a deleted link keeps its figures and is marked as deleted', async () => {
 test.each([
   ['start=2026-01-01&end=2025-01-01', 'end'],
   ['end=2000-01-10', 'end'],
+  ['start=2099-01-01', 'start'],
   ['start=yesterday', 'start'],
   ['start=2026-02-30', 'start'],
   ['start=1999-01-01', 'start'],
