@@ -128,8 +128,7 @@ export class Client implements Signpost {
 
   async createLink(link: NewLink): Promise<CreatedLink> {
     await this.#ready;
-    const { createLink } = await this.#platform.links();
-    return await createLink(this.#host, link);
+    return (await this.#platform.links()).createLink(this.#host, link);
   }
 
   async setConsent(consent: Consent): Promise<void> {
@@ -148,8 +147,7 @@ export class Client implements Signpost {
   }
 
   async check(): Promise<readonly Finding[]> {
-    const { findings } = await import('./check.ts');
-    return await findings(this.#host.options, this.#connection, this.#clock);
+    return (await import('./check.ts')).findings(this.#host.options, this.#connection, this.#clock);
   }
 
   async #load(): Promise<void> {
@@ -240,8 +238,8 @@ export class Client implements Signpost {
   /** Whether the outcome is final; if not, the wait begins. */
   #isFinal(outcome: Outcome): boolean {
     const waitMs = this.#connection.waitMs(outcome);
-    if (waitMs > 0) this.#wait(waitMs);
-    return waitMs === 0;
+    if (waitMs) this.#wait(waitMs);
+    return !waitMs;
   }
 
   /** @returns whether there may be more to do. */
@@ -255,8 +253,9 @@ export class Client implements Signpost {
     const generation = this.#generation;
     const isCurrent = () => generation === this.#generation;
     const outcome = await this.#sending.send({ device_id, install_id, platform }, isCurrent, this.#platform.now);
-    if (!outcome) this.#areEventsDue = false;
-    return outcome !== null && this.#isFinal(outcome);
+    if (outcome) return this.#isFinal(outcome);
+    this.#areEventsDue = false;
+    return false;
   }
 
   /** Null if the consent changed meanwhile. */
@@ -272,8 +271,7 @@ export class Client implements Signpost {
     this.#resolving++;
     try {
       await this.#ready;
-      const { resolveLink } = await this.#platform.links();
-      return await resolveLink(this.#host, text, isPasted);
+      return await (await this.#platform.links()).resolveLink(this.#host, text, isPasted);
     } finally {
       this.#resolving--;
       void this.#run();

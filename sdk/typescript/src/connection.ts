@@ -24,7 +24,7 @@ export class Connection {
     const answer = await this.#platform.send(this.#base + path, headers, JSON.stringify(fields), timeoutMs);
     const reply = typeof answer === 'string' ? null : answer;
     const header = (name: string) => Number(reply?.header(name)) * 1_000 || 0;
-    const body = ((typeof reply?.body === 'object' && reply.body) || {}) as Outcome['body'];
+    const body: Outcome['body'] = Object(reply?.body);
     return {
       kind: kindOf(answer, proof in body),
       reply,

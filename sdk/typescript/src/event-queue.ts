@@ -52,9 +52,9 @@ export class EventQueue {
     const keys = await this.keys();
     const number = Number(keys.at(-1)?.slice(1, 13) ?? 0) + 1;
     const key = `e${String(number).padStart(12, '0')}-${event.event_id}`;
-    const inFlight = (await this.flight())?.keys ?? [];
-    const free = keys.filter((one) => !inFlight.includes(one));
-    for (let excess = Math.max(0, keys.length + 1 - QUEUE_EVENTS_MAX); ; excess = 1) {
+    const flight = await this.flight();
+    const free = keys.filter((one) => !flight?.keys.includes(one));
+    for (let excess = keys.length + 1 - QUEUE_EVENTS_MAX; ; excess = 1) {
       const oldest = free.splice(0, excess);
       if (oldest.length > 0) {
         await this.#onDrop('full', oldest.length);
@@ -109,9 +109,9 @@ export class EventQueue {
   /** Erases everything that is kept, not only events. @returns the number of events. */
   clear(): Promise<number> {
     const cleared = this.#last.then(async () => {
-      const keys = await this.#store.keys();
-      await this.#store.remove(keys);
-      return keys.filter((key) => key.startsWith('e')).length;
+      const { length } = await this.keys();
+      await this.#store.remove(await this.#store.keys());
+      return length;
     });
     this.#last = cleared.catch(() => undefined);
     return cleared;
@@ -134,9 +134,9 @@ export class EventQueue {
 
   /** Removes events that have a final answer. */
   async remove(keys: readonly string[], flight: Flight | null): Promise<void> {
-    const rest = flight?.keys.filter((key) => !keys.includes(key)) ?? [];
-    await this.#store.remove(rest.length > 0 ? keys : [...keys, 'flight']);
-    if (flight && rest.length > 0) await this.doubt({ ...flight, keys: rest });
+    const rest = flight?.keys.filter((key) => !keys.includes(key));
+    await this.#store.remove(rest?.length ? keys : [...keys, 'flight']);
+    if (flight && rest?.length) await this.doubt({ ...flight, keys: rest });
   }
 }
 

@@ -28,8 +28,8 @@ export class EventSending {
   }
 
   async add(event: StoredEvent): Promise<void> {
-    const isTimed = this.#clock.offsetMs !== undefined;
-    if ((await this.#queue.add(event)) && !isTimed) this.#untimed.add(event.event_id);
+    const { offsetMs } = this.#clock;
+    if ((await this.#queue.add(event)) && offsetMs === undefined) this.#untimed.add(event.event_id);
   }
 
   /** @returns the outcome of one batch; null if there is none, or the consent was withdrawn meanwhile. */
@@ -50,11 +50,11 @@ export class EventSending {
   async #time({ keys, events }: EventBatch): Promise<void> {
     const { offsetMs } = this.#clock;
     for (const [at, event] of events.entries()) {
-      const shift = this.#untimed.has(event.event_id) ? (offsetMs ?? 0) : 0;
+      const shift = (this.#untimed.has(event.event_id) && offsetMs) || 0;
       const timestamp = Math.min(event.timestamp + shift, this.#clock.now());
       if (timestamp !== event.timestamp) {
         event.timestamp = timestamp;
-        await this.#queue.change(keys[at] ?? '', event);
+        await this.#queue.change(keys[at] as string, event);
       }
       if (offsetMs !== undefined) this.#untimed.delete(event.event_id);
     }
@@ -64,7 +64,7 @@ export class EventSending {
     const { keys, flight } = batch;
     if (outcome.kind === 'in_doubt') return;
     const isTooLarge = outcome.reply?.status === 413 && keys.length > 1;
-    if (isTooLarge) this.#countMax = Math.ceil(keys.length / 2);
+    if (isTooLarge) this.#countMax = (keys.length + 1) >> 1;
     if (isTooLarge || outcome.kind === 'declined' || outcome.kind === 'hopeless') return this.#queue.doubt(flight);
     // Refused for its time by a clock that was just corrected: once more.
     const again = outcome.clockChanged ? refusedForTime(outcome) : [];
@@ -78,10 +78,9 @@ export class EventSending {
 
 /** Indexes of the events whose timestamp was refused; in a 400 they are in the names of the fields. */
 function refusedForTime({ body }: Outcome): number[] {
-  const details = (body['error'] as { details?: object } | undefined)?.details ?? body;
-  const errors = 'errors' in details ? (details.errors as object[]) : [details];
-  return errors.flatMap((error: { index?: number; field?: string }) => {
-    const named = /^(?:events\[(\d+)\]\.)?timestamp$/.exec(error.field ?? '');
+  const details: { errors?: object[] } = (body['error'] as { details?: object } | undefined)?.details ?? body;
+  return (details.errors ?? [details]).flatMap((error: { index?: number; field?: string }) => {
+    const named = /^(?:events\[(\d+)\]\.)?timestamp$/.exec(error.field as string);
     return named ? [Number(error.index ?? named[1])] : [];
   });
 }

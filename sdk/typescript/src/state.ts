@@ -16,6 +16,5 @@ export async function loadState(store: Store): Promise<State> {
 /** Without full consent only the choice is kept, and that the first opening is over. */
 export async function saveState(store: Store, state: State): Promise<void> {
   const { consent, opened } = state;
-  const kept = consent === 'all' ? state : { consent, opened };
-  await store.set('state', JSON.stringify(kept));
+  await store.set('state', JSON.stringify(consent === 'all' ? state : { consent, opened }));
 }

@@ -17,14 +17,21 @@ export function createSignpost(options: Options): Signpost {
     now: Date.now,
     random: Math.random,
     newId,
-    timer: setTimeout.bind(globalThis),
-    exclusively: (work) =>
-      navigator.locks
-        ? navigator.locks.request(name, { ifAvailable: true }, async (lock) => {
-            if (lock) await work();
-            return !!lock;
-          })
-        : work().then(() => true),
+    timer: (fire, delayMs) => setTimeout(fire, delayMs),
+    exclusively: async (work) => {
+      let running: Promise<boolean> | false = false;
+      // Once only: asked again, it says how the first run ended.
+      const run = (lock: unknown) => {
+        if (lock) running ||= work().then(() => true);
+        return running;
+      };
+      try {
+        return await navigator.locks.request(name, { ifAvailable: true }, run);
+      } catch {
+        // The work failed, or there are no locks: an old browser, or a sandboxed frame, whose texts no other tab has.
+        return run(true);
+      }
+    },
     device: () => ({ platform: 'web' }),
     links,
   });
@@ -34,7 +41,7 @@ export function createSignpost(options: Options): Signpost {
   });
   // The consent was withdrawn in another tab.
   addEventListener('storage', ({ key, newValue }) => {
-    const { consent } = JSON.parse((key === `${name}state` && newValue) || '{}');
+    const { consent } = key === `${name}state` && newValue ? JSON.parse(newValue) : {};
     if (consent && consent !== 'all') void client.setConsent(consent);
   });
   // A long link is needed when nothing can be loaded any more.
@@ -57,8 +64,11 @@ const send: Platform['send'] = async (url, headers, body, timeoutMs) => {
       redirect: 'manual',
       signal: AbortSignal.timeout(timeoutMs),
     });
-    const json: unknown = await reply.json().catch(() => null);
-    return { status: reply.status || 302, header: (name) => reply.headers.get(name), body: json };
+    return {
+      status: reply.status || 302,
+      header: (name) => reply.headers.get(name),
+      body: await reply.json().catch(() => null),
+    };
   } catch {
     return 'lost';
   }
