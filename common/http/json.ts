@@ -7,17 +7,23 @@ const ERRORS_MAX = 100;
 /** Escapes that may produce what Postgres and ClickHouse can't store: NUL and unpaired surrogates. */
 const suspicious = /\\u(?:0000|[dD][89a-fA-F])/;
 
-/** Parses a body that must be one JSON object. */
-export function parseObject(body: RawBody): { value: Record<string, unknown> } | { rejection: Rejection } {
-  const parsed = parseObjectOrList(body);
+/** Parses a body that must be one JSON object. @param isChecked false if the caller checks each part by itself. */
+export function parseObject(
+  body: RawBody,
+  isChecked = true,
+): { value: Record<string, unknown> } | { rejection: Rejection } {
+  const parsed = parseObjectOrList(body, isChecked);
   if ('value' in parsed && Array.isArray(parsed.value)) return refused('must be a JSON object');
   return parsed as { value: Record<string, unknown> } | { rejection: Rejection };
 }
 
 const refused = (message: string) => ({ rejection: invalid('body', message) });
 
-/** Parses a body that must be a JSON object or list. */
-export function parseObjectOrList(body: RawBody): { value: object } | { rejection: Rejection } {
+/**
+ * Parses a body that must be a JSON object or list.
+ * @param isChecked false if the caller checks each part for what the stores cannot hold.
+ */
+export function parseObjectOrList(body: RawBody, isChecked = true): { value: object } | { rejection: Rejection } {
   if (body.byteLength === 0) return refused('must be a JSON object, but is empty');
   const text = body.text();
   if (text === null) return refused('is not valid UTF-8');
@@ -29,7 +35,7 @@ export function parseObjectOrList(body: RawBody): { value: object } | { rejectio
   }
   if (typeof value !== 'object' || value === null) return refused('must be a JSON object');
   const errors: FieldError[] = [];
-  walk(value, [], suspicious.test(text), errors);
+  if (isChecked) walk(value, [], suspicious.test(text), errors);
   if (errors.length > 0) return { rejection: invalidFields(errors) };
   return { value };
 }

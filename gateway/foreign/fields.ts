@@ -42,12 +42,17 @@ export function textAt(value: Fields, name: string, max: number): string | undef
   return typeof text === 'string' && text !== '' && text.length <= max ? text : undefined;
 }
 
+/** As `textAt`; empty if it is absent or cannot be stored. */
+export function storableTextAt(value: Fields, name: string, max: number): string {
+  const found = textAt(value, name, max) ?? '';
+  return isStorableText(found) ? found : '';
+}
+
 const campaignCharsMax = 255;
 
 /** A campaign field; empty if it is absent or cannot be stored. */
 export function campaignAt(value: Fields, name: string): string {
-  const found = textAt(value, name, campaignCharsMax) ?? '';
-  return isStorableText(found) ? found : '';
+  return storableTextAt(value, name, campaignCharsMax);
 }
 
 /** The client's message id as our event_id; a longer one as its hash, so that a retry has the same id. */

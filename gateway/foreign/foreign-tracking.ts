@@ -1,4 +1,5 @@
 /** Handles a batch from another service's client: stores aliases, counts calls, and tracks events. */
+import { isStorableText } from '#common/http/json.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { aliasesMax } from '#common/log/event-record.ts';
@@ -80,5 +81,5 @@ export class ForeignTracking {
 
 /** The device comes first, because it identifies the install more specifically. */
 function namesIn({ device_id, user_id }: Fields): string[] {
-  return [device_id, user_id].filter((name) => typeof name === 'string');
+  return [device_id, user_id].filter((name) => typeof name === 'string' && isStorableText(name)) as string[];
 }

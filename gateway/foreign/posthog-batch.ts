@@ -18,6 +18,7 @@ import {
   revenueIn,
   type SentNames,
   sentRevenue,
+  storableTextAt,
   textAt,
 } from './fields.ts';
 import { type Receipt, timeByOurClock } from './sent-time.ts';
@@ -56,7 +57,7 @@ export function posthogItem(capture: unknown, receipt: Receipt): ForeignItem {
     properties: capture['properties'],
     revenue: revenueIn(properties),
   };
-  const extras = { device_ip: textAt(properties, '$ip', 45) ?? '', aliases: [], utm: utmOf(properties) };
+  const extras = { device_ip: storableTextAt(properties, '$ip', 45), aliases: [], utm: utmOf(properties) };
   return { item: capture, event, extras };
 }
 

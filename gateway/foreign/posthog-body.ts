@@ -44,7 +44,8 @@ function formData(form: string): RawBody | Rejection {
  * @param sentAt the parameter `_`: when a browser sent the request.
  */
 export function readPosthogBody(body: RawBody, sentAt: unknown): SentItems | Rejection {
-  const parsed = parseObjectOrList(body);
+  // Each capture is checked as an event.
+  const parsed = parseObjectOrList(body, false);
   if ('rejection' in parsed) return parsed.rejection;
   const { value } = parsed;
   if (Array.isArray(value)) {

@@ -17,6 +17,7 @@ import {
   revenueIn,
   type SentNames,
   sentRevenue,
+  storableTextAt,
   textAt,
 } from './fields.ts';
 import { type Receipt, timeByOurClock } from './sent-time.ts';
@@ -53,7 +54,7 @@ export function segmentItem(message: unknown, { receivedMs, sentAt }: Receipt): 
   };
   const other = aliasOf(anonymous, device)?.previous_id;
   const aliases = other === undefined ? [] : [other];
-  const extras = { device_ip: textAt(context, 'ip', 45) ?? '', aliases, utm: utmOf(fieldsAt(context, 'campaign')) };
+  const extras = { device_ip: storableTextAt(context, 'ip', 45), aliases, utm: utmOf(fieldsAt(context, 'campaign')) };
   return { item: message, event, extras };
 }
 

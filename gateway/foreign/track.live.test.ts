@@ -16,6 +16,51 @@ const recorded = (app_id: string) => edge.events(app_id);
 
 const now = () => new Date().toISOString();
 
+test.each([
+  ['half an emoji', 'Hello \ud83d'],
+  ['a NUL', 'a\0b'],
+  ['33 levels', JSON.parse('['.repeat(33) + ']'.repeat(33))],
+])('an item with %s is rejected alone, and the rest of its batch is stored', async (_, title) => {
+  const { app_id, key } = await edge.app();
+  const basic = { authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` };
+  const track = (properties: object) => ({ type: 'track', event: 'read', userId: 'u1', timestamp: now(), properties });
+  const identify = { type: 'identify', userId: 'u1', traits: { title } };
+  const batch = [track({ title }), track({ title: 'whole' }), identify];
+  const segment = await edge.post('/sdk/segment/v1/batch', '', { batch }, basic);
+  expect(segment).toMatchObject({ status: 200, body: { rejected: 1, errors: [{ index: 0 }] } });
+  const single = await edge.post('/sdk/segment/v1/track', '', track({ title }), basic);
+  expect([single.status, single.body.error.details.field]).toEqual([400, expect.stringMatching(/^properties\.title/)]);
+  const capture = (properties: object) => ({ event: 'read', distinct_id: 'u1', timestamp: now(), properties });
+  const sent = { api_key: key, batch: [capture({ title }), capture({ title: 'whole' })] };
+  const posthog = await edge.post('/sdk/posthog/batch/', '', sent);
+  expect(posthog).toMatchObject({ status: 200, body: { rejected: 1, errors: [{ index: 0 }] } });
+  expect(recorded(app_id).map(({ name }) => name)).toEqual(['read', 'read']);
+});
+
+test.each(['a\0b', 'half \ud83d'])(
+  'identifiers that cannot be stored (%j) are rejected alone, as are calls with them',
+  async (bad) => {
+    const { app_id, key } = await edge.app();
+    const basic = { authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` };
+    const batch = [
+      { type: 'track', event: 'read', userId: bad },
+      { type: 'track', event: 'read', userId: 'u1', anonymousId: 'a1', context: { ip: bad, device: { id: bad } } },
+      { type: 'alias', userId: 'u1', previousId: bad },
+    ];
+    const answer = await edge.post('/sdk/segment/v1/batch', '', { batch }, basic);
+    expect(answer).toMatchObject({ status: 200, body: { rejected: 1, errors: [{ index: 0, field: 'userId' }] } });
+    const captures = [
+      { event: 'read', distinct_id: bad },
+      { event: 'read', distinct_id: 'u1', properties: { $ip: bad } },
+      { event: '$create_alias', distinct_id: 'u1', properties: { alias: bad } },
+      { event: 'read', distinct_id: 'u2' },
+    ];
+    const posthog = await edge.post('/sdk/posthog/batch/', '', { api_key: key, batch: captures });
+    expect(posthog).toMatchObject({ status: 200, body: { rejected: 2, errors: [{ index: 0 }, { index: 1 }] } });
+    expect(recorded(app_id).map(({ user_id }) => user_id)).toEqual(['u1', 'u2']);
+  },
+);
+
 test("of Segment's six calls only `track` is an event, with the key as Basic user name or in the body", async () => {
   const { app_id, key } = await edge.app();
   const context = { library: { name: '@segment/analytics-node', version: '3.1.0' }, os: { name: 'iOS' } };

@@ -71,7 +71,8 @@ export const trackSegment = sdkRoute({
   bodyExample: { batch: [{ type: 'track', event: 'signup', userId: 'user-7', messageId: 'ajs-1' }] },
   answers: segmentAnswers,
   handle: (deps, request) => {
-    const parsed = parseObject(request.rawBody);
+    // One item that cannot be stored does not reject the others: each is checked as an event.
+    const parsed = parseObject(request.rawBody, false);
     if ('rejection' in parsed) return parsed.rejection;
     const { batch, writeKey, sentAt } = parsed.value;
     if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
@@ -103,7 +104,7 @@ export const trackSegmentCall = sdkRoute({
   bodyExample: { event: 'signup', userId: 'user-7', messageId: 'ajs-1', writeKey: 'lk_…' },
   answers: segmentAnswers,
   handle: (deps, request) => {
-    const parsed = parseObject(request.rawBody);
+    const parsed = parseObject(request.rawBody, false);
     if ('rejection' in parsed) return parsed.rejection;
     const { value } = parsed;
     const item = { ...value, type: segmentCalls[request.params.call] };
