@@ -54,8 +54,9 @@ test('postgres ends with all its processes although one of them hangs, and start
 test('postgres starts although the process of its lock file is a zombie', async () => {
   const [, start] = starts[0];
   await (await start(0)).stop();
-  // Its parent becomes a program that never collects its exit status; the shell before it would.
-  const script = 'cat <&3 >&- & echo $!; exec sleep 600 3<&-';
+  // Its parent becomes a program that never collects its exit status; the shell before it would. `cat` must have an output,
+  // or it ends at once, while the shell can still collect it.
+  const script = 'cat <&3 >/dev/null & echo $!; exec sleep 600 3<&-';
   const parent = spawn('/bin/sh', ['-c', script], { stdio: ['ignore', 'pipe', 'ignore', 'pipe'] });
   const { stdout } = parent;
   if (stdout === null) throw new Error('the shell has no output');
