@@ -84,8 +84,18 @@ function sequenceBefore(answer: string): number {
   return isObject(delivered) ? Number(delivered.stream_seq ?? 0) : 0;
 }
 
-export class LogReader {
+/** How far a reader is, for the feed of recent clicks, which uses the frames of its partition's reader. */
+export interface ReaderProgress {
+  /** Every message of the partition up to this stream sequence was delivered; `undefined` while unknown. */
+  readonly reached: number | undefined;
+  /** `time.elapsed()` when everything in the log had last been delivered. */
+  readonly caughtUpAt: number;
+}
+
+export class LogReader implements ReaderProgress {
   readonly counters = { messages: 0, bad_messages: 0, wrong_clocks: 0, restarts: 0 };
+  reached: number | undefined;
+  caughtUpAt = Number.NEGATIVE_INFINITY;
   readonly #options: LogReaderOptions;
   #generation = 0;
   #consumer = '';
@@ -152,6 +162,7 @@ export class LogReader {
     const { nats } = this.#options;
     if (this.#consumer !== '') nats.publish(nats.names.api('CONSUMER.DELETE', this.#consumer), Buffer.alloc(0));
     this.#consumer = '';
+    this.reached = undefined;
     this.#committed.forget();
     this.#isPulling = false;
   }
@@ -225,11 +236,17 @@ export class LogReader {
     this.counters.messages++;
     for (const frame of this.#framesIn(message, delivery)) this.#mayPull = this.#options.onFrame(frame);
     this.#reached(delivery.streamSequence);
-    if (delivery.pending === 0) this.#options.onCaughtUp();
+    if (delivery.pending === 0) this.#noteCaughtUp();
     if (this.#outstanding <= 0) this.#finishPull();
   }
 
+  #noteCaughtUp(): void {
+    this.caughtUpAt = this.#options.time.elapsed();
+    this.#options.onCaughtUp();
+  }
+
   #reached(sequence: number): void {
+    this.reached = sequence;
     const { frames } = this.#options;
     if (frames !== undefined) this.#committed.reached(sequence, frames.taken());
   }
@@ -240,10 +257,10 @@ export class LogReader {
    */
   #onStatus(status: number): void {
     if (status === 100) {
-      this.#options.onCaughtUp();
+      this.#noteCaughtUp();
       return;
     }
-    if (status === 404 || status === 408) this.#options.onCaughtUp();
+    if (status === 404 || status === 408) this.#noteCaughtUp();
     if (status === 404 || status === 408 || status === 409) this.#finishPull();
     else this.#again(`JetStream answered ${status}`);
   }

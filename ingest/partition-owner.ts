@@ -13,11 +13,12 @@ import type { NatsClient } from '#common/stores/nats.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Time } from '#common/time.ts';
 import { LeaseLost } from './checkpoints.ts';
+import type { LogFrame } from './formed-batch.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
 import { HeldLease } from './held-lease.ts';
 import { HeldPartition, type SinkParts } from './held-partition.ts';
 import { LateLearner } from './late-learner.ts';
-import { LogReader } from './log-reader.ts';
+import { LogReader, type ReaderProgress } from './log-reader.ts';
 import { MarkExchange } from './mark-exchange.ts';
 import { recoverBatches } from './recovery.ts';
 import { revise } from './revision.ts';
@@ -39,11 +40,18 @@ export interface OwnerOptions {
   readonly counters: SinkCounters;
   readonly time: Time;
   /** Copies clicks to Redis for as long as the lease is held, also while ClickHouse is unavailable. */
-  readonly feed?: { start(): Promise<void>; stop(): void } | undefined;
+  readonly feed?: OwnerFeed | undefined;
   /**
    * Polled, once the batches of earlier owners are reconciled, until it returns true. Stored ids are loaded after that.
    */
   readonly mayRun?: () => boolean;
+}
+
+export interface OwnerFeed {
+  start(): Promise<void>;
+  /** Called with each frame that the owner's reader delivers, before the reader counts it as reached. */
+  take(frame: LogFrame, reader: ReaderProgress): void;
+  stop(): void;
 }
 
 export type OwnerState = 'waiting' | 'recovering' | 'settled' | 'running' | 'stopped';
@@ -224,23 +232,27 @@ export class PartitionOwner {
   }
 
   async #run(sink: Sink): Promise<void> {
-    const { partition, sink: parts, nats, time } = this.#options;
+    const { partition, sink: parts, nats, time, feed } = this.#options;
     const { queue } = sink.held;
     const loop = this.#loop;
     if (loop === undefined) throw new Error(`Partition ${partition} runs before it was recovered.`);
-    this.#reader = new LogReader({
+    const reader: LogReader = new LogReader({
       nats,
       time,
       partition,
       position: () => this.#exchange.committedTo,
-      onFrame: (frame) => queue.push(frame),
+      onFrame: (frame) => {
+        feed?.take(frame, reader);
+        return queue.push(frame);
+      },
       frames: { taken: () => queue.counters.frames, committed: () => queue.counters.committed_frames },
       onCaughtUp: () => this.#onCaughtUp(loop),
       log: (line) => parts.log({ partition }, line),
     });
+    this.#reader = reader;
     this.state = 'running';
     this.announceAll();
-    this.#reader.start();
+    reader.start();
     const look = time.every(revisionPollMs, () => void this.#lookForRevision(queue));
     const learner = parts.late && new LateLearner({ late: parts.late, sink, loop });
     learner?.start();

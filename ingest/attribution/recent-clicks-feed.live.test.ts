@@ -12,6 +12,8 @@ import { Nats } from '#common/stores/nats.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import { findRedis } from '#deploy/local/redis.ts';
+import type { LogFrame } from '#ingest/formed-batch.ts';
+import { LogReader } from '#ingest/log-reader.ts';
 import { testClick } from '#ingest/testing/pipeline-harness.ts';
 import { natsForTest, redisForTest, type TestServer } from '#testing/servers.ts';
 import { skipWithout } from '#testing/skip.ts';
@@ -24,6 +26,7 @@ let nats: Nats;
 let redis: Redis;
 let clicks: RecentClicks;
 const feeds: RecentClicksFeed[] = [];
+const readers: LogReader[] = [];
 let lines: string[] = [];
 
 beforeAll(async () => {
@@ -39,7 +42,7 @@ beforeEach(async () => {
   await redis.commands.flushall();
 });
 afterEach(() => {
-  for (const feed of feeds.splice(0)) feed.stop();
+  for (const each of [...feeds.splice(0), ...readers.splice(0)]) each.stop();
 });
 afterAll(async () => {
   await redis.close();
@@ -78,6 +81,76 @@ const stored = async () => (await redis.commands.get(positionKey))?.split(' ').m
 const storedAgeMs = async () => Date.now() - ((await stored())?.[1] ?? Date.now() / 2);
 const eventually = (read: () => unknown) => expect.poll(read, { timeout: 10_000, interval: 20 });
 const isThere = async (id: string) => (await clicks.byIds([id]).catch(() => []))[0]?.click_id === id;
+
+/** The reader of the partition's owner, which passes its frames to the feed. */
+function ownersReader(feed: RecentClicksFeed): LogReader {
+  const reader: LogReader = new LogReader({
+    ...{ nats, time: systemTime, partition: 0, position: () => 0, log: () => undefined, onCaughtUp: () => undefined },
+    onFrame: (frame) => {
+      feed.take(frame, reader);
+      return true;
+    },
+  });
+  readers.push(reader);
+  reader.start();
+  return reader;
+}
+
+const consumers = async () => {
+  const answer = await nats.request(nats.names.api('CONSUMER.NAMES'), Buffer.alloc(0));
+  return JSON.parse(String(answer?.bytes)).total as number;
+};
+
+test('it reads itself until it is as far as the owner’s reader, then uses its frames; no click is missing', async () => {
+  const before = await consumers();
+  const feed = await startFeed();
+  const first = await click();
+  await eventually(() => isThere(first)).toBe(true);
+  expect(feed.counters.frames_followed).toBe(0);
+  ownersReader(feed);
+  const ids: string[] = [];
+  await eventually(async () => {
+    ids.push(await click());
+    return feed.counters.frames_followed;
+  }).toBeGreaterThan(10);
+  await eventually(async () => (await Promise.all(ids.map(isThere))).every(Boolean)).toBe(true);
+  expect(await consumers(), 'only the owner’s reader').toBe(before + 1);
+});
+
+test('once the owner’s reader is behind for seconds, the feed reads itself', async () => {
+  let skippedMs = 0;
+  const time: Time = { ...systemTime, elapsed: () => systemTime.elapsed() + skippedMs };
+  const feed = await startFeed({ time });
+  await eventually(() => consumers()).toBeGreaterThan(0);
+  const reader = ownersReader(feed);
+  await eventually(async () => {
+    await click();
+    return feed.counters.frames_followed;
+  }).toBeGreaterThan(0);
+  reader.stop();
+  skippedMs = 6_000;
+  const id = await click();
+  await eventually(() => isThere(id)).toBe(true);
+});
+
+test('a slow Redis does not make the owner’s reader wait: beyond 16 MB of waiting frames, the feed reads itself', async () => {
+  let release: () => void = () => undefined;
+  const isReleased = new Promise<void>((done) => {
+    release = done;
+  });
+  const slow = { put: () => isReleased } as unknown as RecentClicks;
+  const feed = await startFeed({ clicks: slow });
+  const header = { kind: 'click', partition: 0, producer_id: 'q'.repeat(26), frame_no: 1, records: 1 } as const;
+  const frame = { header: { ...header, written_at: 0 }, bytes: Buffer.alloc(1_048_576), streamTime: 1 } as LogFrame;
+  const reader = { reached: 0, caughtUpAt: Number.MAX_SAFE_INTEGER };
+  await eventually(() => {
+    feed.take(frame, reader);
+    return feed.counters.frames_followed;
+  }).toBeGreaterThan(0);
+  for (let taken = 0; taken < 100; taken++) feed.take(frame, reader);
+  expect(feed.counters.frames_followed).toBeLessThan(25);
+  release();
+});
 
 test('while Redis refuses writes because it cannot save, the feed waits, logs it once, and resumes where it stopped', async (context) => {
   skipWithout(!findRedis().isStandIn, 'redis-server', context);

@@ -1,8 +1,14 @@
 /**
- * Copies clicks from the log to Redis within a second, with its own reader, so that a device can be matched to a click
- * while ClickHouse is unavailable and the sink waits.
+ * Copies clicks from the log to Redis within a second, so that a device can be matched to a click while ClickHouse is
+ * unavailable and the sink waits. It normally uses the frames that the owner of its partition reads for the sink. Its own
+ * reader costs ingest and NATS about a tenth more, and is only used where the owner's is not where the feed should be:
  *
- *   reading ──buffer full──▶ paused ──written──▶ reading
+ *   reading itself ──as far as the owner's reader, which has caught up──▶ following
+ *         ▲                                                                  │
+ *         └─ the owner's reader is behind for seconds, or Redis is slow, ◀───┘
+ *            or lost its clicks
+ *
+ *   reading itself ──buffer full──▶ paused ──written──▶ reading itself
  *      ├─ Redis unavailable, or refusing: the frames already read wait, and are written again until Redis accepts them
  *      └─ Redis full and evicting nothing: clicks that it does not accept for some seconds are skipped and counted, so
  *         that the newest clicks get in as soon as there is room
@@ -11,6 +17,7 @@
  *
  * Invariants:
  * - Writing a click again changes nothing, so starting too early is harmless.
+ * - It begins to follow only if everything before the next frame of the owner's reader was delivered by its own.
  * - The range of clicks in Redis is stored in Redis itself, as two times of the log: `begin position`. If that key is
  *   gone, the clicks are gone too, and the last hours are read again. The key is checked once a second, whether clicks
  *   arrive or not. Redis may also evict only the key, repeatedly: a reread must have caught up, and a minute must have
@@ -27,19 +34,24 @@ import {
   KEPT_BY_ID_MS,
   type RecentClicks,
 } from '#common/attribution/recent-clicks.ts';
-import { HOUR_MS } from '#common/durations.ts';
+import { HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import { isRedisFull, isRedisUnavailable, isReplyError, type Redis, type Script } from '#common/stores/redis.ts';
 import type { Time, Timer } from '#common/time.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
-import { LogReader } from '#ingest/log-reader.ts';
+import { LogReader, type ReaderProgress } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
 import { type Agent, ClickAgents } from './click-agents.ts';
 import type { AppFacts, KnownApps } from './known-apps.ts';
 
 const WAITING_FRAMES_MAX = 200;
+/** Maximum that may wait while following: the owner's reader is not paused for Redis. */
+const FOLLOWED_BYTES_MAX = 16_777_216;
+const BEHIND_MAX_MS = 5_000;
+/** Reading itself begins with the last two minutes, so it must not alternate often with following. */
+const FOLLOW_AGAIN_MS = 10 * MINUTE_MS;
 const RETRY_MS = 250;
 const POSITION_MS = 1_000;
 const REREAD_MS = 6 * HOUR_MS;
@@ -78,10 +90,12 @@ export interface FeedCounters {
   clicks_skipped: number;
   redis_failures: number;
   rereads: number;
+  /** Frames taken from the owner's reader. */
+  frames_followed: number;
 }
 
 export function newFeedCounters(): FeedCounters {
-  return { clicks: 0, clicks_skipped: 0, redis_failures: 0, rereads: 0 };
+  return { clicks: 0, clicks_skipped: 0, redis_failures: 0, rereads: 0, frames_followed: 0 };
 }
 
 export class RecentClicksFeed {
@@ -91,8 +105,12 @@ export class RecentClicksFeed {
   readonly #positionKey: string;
   readonly #agents: ClickAgents;
   readonly #advance: Script;
+  /** Undefined before the start, and while it follows the owner's. */
   #reader: LogReader | undefined;
+  #followed: ReaderProgress | undefined;
+  #mayFollowAt = Number.NEGATIVE_INFINITY;
   #waiting: LogFrame[] = [];
+  #waitingBytes = 0;
   #isWriting = false;
   #isStopped = false;
   /** The times of the log between which clicks are in Redis, in ms. */
@@ -122,6 +140,7 @@ export class RecentClicksFeed {
     [this.#begin, this.#position] = stored ?? [0, this.#options.time.now() - REREAD_MS];
     this.#read();
     this.#timer = this.#options.time.every(POSITION_MS, () => {
+      this.#lookWhetherBehind();
       this.#isPositionDue = true;
       if (!this.#isWriting && this.#options.redis.isConnected()) void this.#write();
     });
@@ -134,8 +153,47 @@ export class RecentClicksFeed {
     this.#wake?.();
   }
 
+  /** Takes a frame of the owner's reader, or ignores it while this feed reads itself. Call before it is counted as reached. */
+  take(frame: LogFrame, reader: ReaderProgress): void {
+    if (this.#isStopped || (this.#followed !== reader && !this.#follow(reader))) return;
+    if (frame.header.kind !== 'click') return;
+    this.counters.frames_followed++;
+    this.#push(frame);
+    if (this.#waitingBytes >= FOLLOWED_BYTES_MAX) this.#endFollowing();
+  }
+
+  /** @returns whether the frames of that reader continue where the feed's own reader is. */
+  #follow(reader: ReaderProgress): boolean {
+    const now = this.#options.time.elapsed();
+    const [own, owners] = [this.#reader?.reached, reader.reached];
+    if (own === undefined || owners === undefined || own < owners || now < this.#mayFollowAt) return false;
+    if (now - reader.caughtUpAt > BEHIND_MAX_MS) return false;
+    this.#reader?.stop();
+    this.#reader = undefined;
+    this.#followed = reader;
+    this.#isCaughtUp = true;
+    return true;
+  }
+
+  #lookWhetherBehind(): void {
+    if (this.#followed === undefined) return;
+    if (this.#options.time.elapsed() - this.#followed.caughtUpAt > BEHIND_MAX_MS) this.#endFollowing();
+  }
+
+  #endFollowing(): void {
+    this.#mayFollowAt = this.#options.time.elapsed() + FOLLOW_AGAIN_MS;
+    this.#read();
+  }
+
+  #push(frame: LogFrame): void {
+    this.#waiting.push(frame);
+    this.#waitingBytes += frame.bytes.length;
+    if (!this.#isWriting) void this.#write();
+  }
+
   #read(): void {
     const { nats, partition, time, log } = this.#options;
+    this.#followed = undefined;
     this.#reader?.stop();
     this.#reader = new LogReader({
       nats,
@@ -144,8 +202,7 @@ export class RecentClicksFeed {
       kind: 'click',
       position: () => this.#position,
       onFrame: (frame) => {
-        this.#waiting.push(frame);
-        if (!this.#isWriting) void this.#write();
+        this.#push(frame);
         return this.#waiting.length < WAITING_FRAMES_MAX;
       },
       onCaughtUp: () => {
@@ -164,6 +221,7 @@ export class RecentClicksFeed {
     while ((this.#waiting.length > 0 || this.#isPositionDue) && !this.#isStopped) {
       const frames = this.#waiting;
       this.#waiting = [];
+      this.#waitingBytes = 0;
       if (frames.length > 0) {
         const clicks = clicksOfAll(frames);
         const isTaken = await this.#patiently(() => this.#put(clicks));
@@ -206,6 +264,7 @@ export class RecentClicksFeed {
     this.#rereadAt = time.elapsed();
     [this.#begin, this.#position] = stored;
     this.#waiting = [];
+    this.#waitingBytes = 0;
     this.#read();
   }
 
