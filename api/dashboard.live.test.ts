@@ -977,7 +977,7 @@ test('the overview sends three API requests and one more for each further list, 
   await browser.close();
 });
 
-test('records are shown as they arrive, and a row opens its related records', async (context) => {
+test('records are shown as they arrive, and a row opens its related records', { tags: ['slow'] }, async (context) => {
   inBrowser(context);
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   await page.goto(`${stage.origin}/debugger`);
@@ -1057,7 +1057,9 @@ test('a link’s page says where five kinds of devices are sent, and the funnel 
   await browser.close();
 });
 
-test('a click on a country filters everything and is stored in the URL, and Escape removes it', async (context) => {
+test('a click on a country filters everything and is stored in the URL, and Escape removes it', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const { page, context: browser } = await stage.loggedIn(owner);
   const clicks = page.getByLabel('Clicks', { exact: true });

@@ -40,7 +40,7 @@ const eventually = (read: () => Promise<unknown>) => expect.poll(read, { timeout
 
 testCostlyCases<FailpointName>(
   ['part_inserted', 'formed', 'after'],
-  1,
+  0,
   'matches are stored once each when ingest dies at %s, like the clicks of the same batch',
   async (failpoint) => {
     const app_id = newId('app', Date.now());

@@ -119,31 +119,30 @@ async function ingestHere(instance: string, more: Record<string, string>): Promi
   return ingest;
 }
 
-test(
-  'ingest processes share the partitions, take over those of a dead process within ten seconds, and give some to a new one',
-  async () => {
-    // The default.
-    way.more = { LOG_PARTITIONS: '5', LEASE_SECONDS: '6' };
-    const first = way.ingest('', 'a');
-    await expect.poll(shares, patience).toEqual([5]);
-    const second = way.ingest('', 'b');
-    await expect.poll(shares, patience).toEqual([3, 2]);
-    second.process.kill('SIGKILL');
-    await second.exited;
-    const diedAt = performance.now();
-    await expect.poll(shares, patience).toEqual([5]);
-    expect(performance.now() - diedAt).toBeLessThan(whenQuiet(10_000));
-    way.ingest('', 'c');
-    await expect.poll(shares, patience).toEqual([3, 2]);
-    await first.stop();
-    const leftAt = performance.now();
-    await expect.poll(shares, patience).toEqual([5]);
-    expect(performance.now() - leftAt).toBeLessThan(whenQuiet(10_000));
-    await way.keep(500, 5, 5);
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-  },
-  long,
-);
+test('ingest processes share the partitions, take over those of a dead process within ten seconds, and give some to a new one', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  // The default.
+  way.more = { LOG_PARTITIONS: '5', LEASE_SECONDS: '6' };
+  const first = way.ingest('', 'a');
+  await expect.poll(shares, patience).toEqual([5]);
+  const second = way.ingest('', 'b');
+  await expect.poll(shares, patience).toEqual([3, 2]);
+  second.process.kill('SIGKILL');
+  await second.exited;
+  const diedAt = performance.now();
+  await expect.poll(shares, patience).toEqual([5]);
+  expect(performance.now() - diedAt).toBeLessThan(whenQuiet(10_000));
+  way.ingest('', 'c');
+  await expect.poll(shares, patience).toEqual([3, 2]);
+  await first.stop();
+  const leftAt = performance.now();
+  await expect.poll(shares, patience).toEqual([5]);
+  expect(performance.now() - leftAt).toBeLessThan(whenQuiet(10_000));
+  await way.keep(500, 5, 5);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+});
 
 test('with several ingest processes, each click is written to Redis once', {
   tags: ['slow'],

@@ -471,7 +471,9 @@ test('an owner whose Postgres lost a commit is not renewed, even if nothing more
   held.lease.abandon();
 });
 
-test('an owner whose Postgres is restored acquires the partition again before it stores anything', async () => {
+test('an owner whose Postgres is restored acquires the partition again before it stores anything', {
+  tags: ['slow'],
+}, async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const setBack = await savePostgres();
@@ -485,7 +487,9 @@ test('an owner whose Postgres is restored acquires the partition again before it
   expect(await place.figures()).toEqual({ rows: 57, places: 57, rollup_difference: 0 });
 });
 
-test('commits that Postgres has lost stay known to the owners after the one that found them', async () => {
+test('commits that Postgres has lost stay known to the owners after the one that found them', {
+  tags: ['slow'],
+}, async () => {
   const first = await place.own();
   const setBack = await savePostgres();
   const frames = [place.frame(times(30)), place.frame(times(7))];

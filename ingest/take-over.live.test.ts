@@ -36,32 +36,31 @@ async function save(): Promise<() => Promise<void>> {
   };
 }
 
-test(
-  'a delayed insert of a dead owner changes nothing after its successor has stored the batch',
-  async () => {
-    const proxy = await HoldingProxy.start(way.clickhouse.url);
-    const first = way.ingest('', 'ingest-a', 1, `${proxy.url}/test`);
-    await way.keep(50);
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    proxy.isHolding = true;
-    await way.keep(50);
-    await expect.poll(() => proxy.held, patience).toBe(1);
-    first.process.kill('SIGKILL');
-    await first.exited;
-    // After this, ClickHouse has no record of the queries that the dead owner sent.
-    await way.clickhouse.kill('SIGKILL');
-    await way.clickhouse.restart();
-    const second = way.ingest('', 'ingest-b', 1);
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    const answers = await proxy.release();
-    await way.keep(50);
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    expect(answers.join()).toContain('fenced');
-    await second.stop();
-    await proxy.stop();
-  },
-  long,
-);
+test('a delayed insert of a dead owner changes nothing after its successor has stored the batch', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const proxy = await HoldingProxy.start(way.clickhouse.url);
+  const first = way.ingest('', 'ingest-a', 1, `${proxy.url}/test`);
+  await way.keep(50);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  proxy.isHolding = true;
+  await way.keep(50);
+  await expect.poll(() => proxy.held, patience).toBe(1);
+  first.process.kill('SIGKILL');
+  await first.exited;
+  // After this, ClickHouse has no record of the queries that the dead owner sent.
+  await way.clickhouse.kill('SIGKILL');
+  await way.clickhouse.restart();
+  const second = way.ingest('', 'ingest-b', 1);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  const answers = await proxy.release();
+  await way.keep(50);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  expect(answers.join()).toContain('fenced');
+  await second.stop();
+  await proxy.stop();
+});
 
 test('after Postgres is restored to an earlier state, records stored since then are counted once', {
   tags: ['slow'],

@@ -108,7 +108,7 @@ test('a slow reader can’t put an old snapshot into Redis after a change', asyn
   expect(await edge.redis.commands.get(key)).toBe('!');
 });
 
-test('a change made while Redis was unavailable is applied when it is back', async () => {
+test('a change made while Redis was unavailable is applied when it is back', { tags: ['slow'] }, async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);
   await redis.kill('SIGKILL');
@@ -137,7 +137,9 @@ test('a served link redirects while Redis and Postgres are unavailable, even fro
   expect(one.clicks().length).toBe(4);
 });
 
-test('a long link is answered while the stores are unavailable, and with a click if it was visited before', async () => {
+test('a long link is answered while the stores are unavailable, and with a click if it was visited before', {
+  tags: ['slow'],
+}, async () => {
   await rows.set('apps', appId, 'settings', { privacy_mode: 'full_ip', firebase_links: { hosts: ['example.com'] } });
   const edge = await start();
   const browser = { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/126.0.0.0 Safari/537.36' };

@@ -118,7 +118,7 @@ test('two processes share the port; stopping one fails no requests and loses no 
   expectKept(visitors);
 });
 
-test('an answered redirect is in the journal after kill -9', async () => {
+test('an answered redirect is in the journal after kill -9', { tags: ['slow'] }, async () => {
   const only = await start('redirector-2');
   const visitors = new Visitors(32);
   await until(() => visitors.answered > 2_000, 'visits are answered', 10_000);

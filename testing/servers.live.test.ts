@@ -27,7 +27,7 @@ test('a server restarts on its port, and without its data if asked to', async ()
   await nats.stop();
 });
 
-test('no process of a killed Postgres survives, so none answers or commits any more', async () => {
+test('no process of a killed Postgres survives, so none answers or commits any more', { tags: ['slow'] }, async () => {
   const server = await ownPostgresForTest();
   const postgres = new Postgres({ url: server.url, name: 'test', onError: () => undefined });
   const [session] = await postgres.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');

@@ -1,4 +1,8 @@
-/** The webhooks process is killed at every step of its work, twice, and the next process continues. */
+/**
+ * The webhooks process is killed at every step of its work, twice, and the next process continues.
+ *
+ * @module-tag slow
+ */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';

@@ -196,7 +196,7 @@ test('a weak password is accepted with a warning for the first user, and rejecte
   expect([reset.code, reset.stderr]).toEqual([1, expect.stringContaining('is easy to guess')]);
 });
 
-test('a first password that is not given is generated, printed and valid', async () => {
+test('a first password that is not given is generated, printed and valid', { tags: ['slow'] }, async () => {
   const { stdout } = await admin(['create-user', '--if-none']);
   const [, password = ''] = /^login admin@example\.com password (\S{20})\n$/.exec(stdout) ?? [];
   expect(await verifyPassword(await passwordHash('admin@example.com'), password)).toBe(true);
@@ -218,7 +218,7 @@ test('ten concurrent calls create one first user', async () => {
   expect(await parts.db.query('SELECT FROM organizations')).toHaveLength(1);
 });
 
-test('five concurrent calls with the same name create one organization', async () => {
+test('five concurrent calls with the same name create one organization', { tags: ['slow'] }, async () => {
   const outcomes = await Promise.all(Array.from({ length: 5 }, () => createOrganization(parts, 'Engines')));
   expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['created', 'refused', 'refused', 'refused', 'refused']);
   const again = await admin(['create-organization', '--name', ' Engines ']);
@@ -255,7 +255,7 @@ test('members can be added, change role, and be listed', { tags: ['slow'] }, asy
   expect(JSON.parse((await admin(['list', '--json'])).stdout)).toEqual(listed);
 });
 
-test('a password reset ends the sessions of the old password', async () => {
+test('a password reset ends the sessions of the old password', { tags: ['slow'] }, async () => {
   const user = await createUser(parts, {
     email: 'a@example.com',
     name: '',

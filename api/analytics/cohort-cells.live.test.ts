@@ -239,7 +239,7 @@ test.each([
   ['a lost month', 'ALTER TABLE active_installs DROP PARTITION 202603'],
   ['cells that were stored twice', 'INSERT INTO active_installs SELECT * FROM active_installs'],
   ['an empty table', 'TRUNCATE TABLE active_installs'],
-])('the next comparison repairs %s', async (_, damage) => {
+])('the next comparison repairs %s', { tags: ['slow'] }, async (_, damage) => {
   await stage.clickhouse.command(damage, {}, { insert_deduplicate: 0 });
   await active.compare();
   await expectExact();

@@ -82,7 +82,9 @@ const attacks = [
 const leak =
   /DB::Exception|ClickHouse|SELECT |organization_id IN|root:x:|stack|\bat \w+.*\.ts:|clicks_by|pg_|syntax error/i;
 
-test('200 hostile parameter values read no file, reach no other tenant and reveal no SQL', async () => {
+test('200 hostile parameter values read no file, reach no other tenant and reveal no SQL', {
+  tags: ['slow'],
+}, async () => {
   const random = seededRandom(99);
   const statuses = new Map<number, number>();
   const foreignIds = [

@@ -59,7 +59,9 @@ test('a host under the service’s own domain is served immediately, without a r
   expect(await serve()).toBe(true);
 });
 
-test('another host is served once its DNS names the app; until then the app says which record is missing', async () => {
+test('another host is served once its DNS names the app; until then the app says which record is missing', {
+  tags: ['slow'],
+}, async () => {
   const { id, app, serve, verification } = await claim('go.elsewhere.example');
   const record = { record_name: '_signpost.go.elsewhere.example', record_value: `signpost-app=${id}` };
   expect(app.host_verification).toEqual({ ...record, status: 'pending', checked_at: null, problem: null });

@@ -312,7 +312,9 @@ test('GET /me lists the organizations with their roles', async () => {
   });
 });
 
-test('if the queue of a network is full, its further logins get Retry-After and others are answered', async () => {
+test('if the queue of a network is full, its further logins get Retry-After and others are answered', {
+  tags: ['slow'],
+}, async () => {
   const answers = await Promise.all(
     Array.from({ length: 80 }, (_, at) => login('ada@example.com', 'wrong', `2001:db8:0:${at.toString(16)}::1`)),
   );

@@ -99,7 +99,7 @@ test('a recovery code is valid once, however it is typed', async () => {
   expect((await login(ada, second)).status).toBe(200);
 });
 
-test('codes can be guessed no faster than passwords', async () => {
+test('codes can be guessed no faster than passwords', { tags: ['slow'] }, async () => {
   await enable(ada);
   const answers = [];
   for (let n = 0; n < 15; n++) answers.push(await login(ada, String(100_000 + n)));

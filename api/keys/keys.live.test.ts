@@ -202,7 +202,9 @@ test('no server key can access an account, a session, a key or a member', async 
   }
 });
 
-test('an endpoint is open to a key with its scope, and closed to one without it, of another organization, expired or deleted', async () => {
+test('an endpoint is open to a key with its scope, and closed to one without it, of another organization, expired or deleted', {
+  tags: ['slow'],
+}, async () => {
   const ending = await newKey(keyScopes, { expires_at: new Date(Date.now() + 3_600_000).toISOString() });
   await api.db.execute('UPDATE server_keys SET expires_at = $2 WHERE id = $1', [ending.id, new Date(Date.now() - 1)]);
   const deleted = await newKey(keyScopes);

@@ -21,7 +21,7 @@ const create = (links: unknown, member = owner) => member.call('POST', '/links/b
 const listed = async (query: string, member = owner) => (await member.call('GET', `/links?${query}`)).body;
 const codes = (n: number, name: string) => Array.from({ length: n }, (_, at) => `${name}-${at}`);
 
-test('ten thousand links are created in ten requests', async () => {
+test('ten thousand links are created in ten requests', { tags: ['slow'] }, async () => {
   const startedMs = Date.now();
   for (let batch = 0; batch < 10; batch++) {
     const links = codes(1_000, `many-${batch}`).map((external_id) => ({
@@ -296,7 +296,7 @@ test('an upsert that changes nothing does not update the link, and one that chan
   }
 });
 
-test('two hundred concurrent upserts of one external id create one link', async () => {
+test('two hundred concurrent upserts of one external id create one link', { tags: ['slow'] }, async () => {
   const replies = await Promise.all(
     Array.from({ length: 200 }, () => upsert('at-once', { path: '/p', short_code: 'at-once', title: 'Same' })),
   );

@@ -182,7 +182,7 @@ test('a ticket expires after twelve hours', async () => {
   api.advance(-12 * HOUR_MS - 1);
 });
 
-test('password guesses are throttled for each page separately', async () => {
+test('password guesses are throttled for each page separately', { tags: ['slow'] }, async () => {
   const [page, other] = [
     await share({ link_id: first, password: 'open sesame' }),
     await share({ link_id: first, password: 'open sesame' }),

@@ -161,7 +161,10 @@ test('an import that finishes creates one message, in each of its final states',
   expect([await messagesOf(foreign), await messagesOf(ofOther)]).toEqual([[], []]);
 });
 
-test('an import whose process is killed before its last transaction commits creates one message, when another process finishes it', async () => {
+test('an import whose process is killed before its last transaction commits creates one message, when another process finishes it', {
+  tags: ['slow'],
+  timeout: 120_000,
+}, async () => {
   const endpoint = await newWebhook(['import.finished']);
   const id = await checkedImport(1_200, 'killed');
   const read = async () => (await owner.call('GET', `/imports/${id}`)).body.state;
@@ -198,7 +201,7 @@ test('an import whose process is killed before its last transaction commits crea
   expect(await messagesOf(endpoint)).toMatchObject([
     { type: 'import.finished', data: { id, state: 'imported', results: { created: 1_200 } } },
   ]);
-}, 120_000);
+});
 
 const none = { lost: 0, duplicated: 0, rollup_difference: 0 };
 const firstHour = Date.parse('2026-04-10T00:00:00Z');

@@ -114,7 +114,9 @@ test('a vacuum by the server itself does not count as an open connection', { tag
   await own.stop();
 });
 
-test('of several servers the writable one is used, even after it failed and another one was promoted', async () => {
+test('of several servers the writable one is used, even after it failed and another one was promoted', {
+  tags: ['slow'],
+}, async () => {
   const [standby, primary] = await Promise.all([ownPostgresForTest(), ownPostgresForTest()]);
   try {
     await standby.kill('SIGTERM');

@@ -91,7 +91,9 @@ function settled(linkId: string, clicks: number, botClicks: number, timeout = 20
     .toEqual([clicks, botClicks]);
 }
 
-test(`1,000 clicks with ${people} people's and ${bots} bots' user agents are counted exactly, people and bots separately`, async () => {
+test(`1,000 clicks with ${people} people's and ${bots} bots' user agents are counted exactly, people and bots separately`, {
+  tags: ['slow'],
+}, async () => {
   const link = await newLink('/exact');
   const answered = await follow(link.short_code, CLICKS);
   expect(answered.people + answered.bots).toBe(CLICKS);

@@ -310,7 +310,7 @@ test('every example of the description is accepted, or refused for what it names
   }
 });
 
-test('every operation refuses the wrong caller as described', async () => {
+test('every operation refuses the wrong caller as described', { tags: ['slow'] }, async () => {
   const foreignKey = await expectStatus(201, 'POST', '/keys', {
     body: { name: 'Foreign', scopes: ['links:read'] },
     credential: 'foreign',

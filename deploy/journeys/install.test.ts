@@ -1,6 +1,8 @@
 /**
  * From a link to an install: through the tap page with the copied text, and with the SDK on a device that is killed; and
  * the SDK's examples, as they stand.
+ *
+ * @module-tag slow
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findProgram } from '#deploy/local/programs.ts';

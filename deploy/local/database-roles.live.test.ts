@@ -270,7 +270,9 @@ test('npm start creates missing roles, each with its own password that only the 
   }
 });
 
-test('without the roles, and with an owner that may not create any, everything is migrated and works', async () => {
+test('without the roles, and with an owner that may not create any, everything is migrated and works', {
+  tags: ['slow'],
+}, async () => {
   const server = await ownPostgresForTest();
   const admin = new Postgres({ url: server.url, name: 'test', connectionsMax: 1 });
   try {

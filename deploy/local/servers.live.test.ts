@@ -51,7 +51,7 @@ test('postgres ends with all its processes although one of them hangs, and start
   running.push(await start(first.port));
 });
 
-test('postgres starts although the process of its lock file is a zombie', async () => {
+test('postgres starts although the process of its lock file is a zombie', { tags: ['slow'] }, async () => {
   const [, start] = starts[0];
   await (await start(0)).stop();
   // Its parent becomes a program that never collects its exit status; the shell before it would. `cat` must have an output,
@@ -80,11 +80,15 @@ test.each(starts)('%s says which port is in use', async (_name, start) => {
   await new Promise((resolve) => squatter.close(resolve));
 });
 
-test.runIf(process.getuid?.() === 0)('postgres starts as root from a folder that only root can enter', async () => {
-  chmodSync(folder, 0o700);
-  const closed = join(folder, 'closed');
-  mkdirSync(closed, { mode: 0o700 });
-  const server = await startPostgres({ dataDir: join(closed, 'postgres'), isDurable: false });
-  running.push(server);
-  expect(server.hasExited()).toBe(false);
-});
+test.runIf(process.getuid?.() === 0)(
+  'postgres starts as root from a folder that only root can enter',
+  { tags: ['slow'] },
+  async () => {
+    chmodSync(folder, 0o700);
+    const closed = join(folder, 'closed');
+    mkdirSync(closed, { mode: 0o700 });
+    const server = await startPostgres({ dataDir: join(closed, 'postgres'), isDurable: false });
+    running.push(server);
+    expect(server.hasExited()).toBe(false);
+  },
+);

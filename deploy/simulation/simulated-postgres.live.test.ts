@@ -1,4 +1,8 @@
-/** Runs the same random operations on the simulated Postgres and on a real server, and compares the outcomes. */
+/**
+ * Runs the same random operations on the simulated Postgres and on a real server, and compares the outcomes.
+ *
+ * @module-tag slow
+ */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { LaneMarks } from '#common/log/marks.ts';
 import { Postgres } from '#common/stores/postgres.ts';

@@ -1,11 +1,14 @@
-/** Runs the same random operations on the simulated ClickHouse and on a real server, and compares the outcomes. */
-import { afterEach, beforeEach, expect } from 'vitest';
+/**
+ * Runs the same random operations on the simulated ClickHouse and on a real server, and compares the outcomes.
+ *
+ * @module-tag slow
+ */
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { monthOf } from '#clickhouse/rows.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { FormedBatch, LogFrame } from '#ingest/formed-batch.ts';
 import { FENCE_REACH, type RawStore, type SentPart } from '#ingest/raw-store.ts';
 import { SinkStage } from '#ingest/testing/sink-stage.ts';
-import { testCostlyCases } from '#testing/costly-cases.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
@@ -65,7 +68,7 @@ function plain(value: unknown, rollups: readonly string[]): unknown {
 }
 
 const title = 'during %i operations, the simulated ClickHouse stores, fences, finds and corrects as the real one does';
-testCostlyCases([8, 20], 1, title, async (operations) => {
+test.each([8, 20])(title, async (operations) => {
   const random = new SeededRandom(seed);
   const scheduler = new Scheduler(seed);
   const machine = new Machine('machine', scheduler, Date.now());

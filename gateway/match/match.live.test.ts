@@ -331,7 +331,10 @@ test('invalid fields get 400 that names them; unknown fields are ignored', async
   expect((await edge.post('/sdk/match', key, { platform: 'ios', future_field: { a: 1 } })).status).toBe(200);
 });
 
-test('if many devices compete for many clicks at once, no click is matched to two devices', async () => {
+test('if many devices compete for many clicks at once, no click is matched to two devices', {
+  tags: ['slow'],
+  timeout: 120_000,
+}, async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const ids = await Promise.all(Array.from({ length: 100 }, () => click(app)));
   // Consecutive devices request the same click, so that ten devices want each click at the same time.
@@ -346,7 +349,7 @@ test('if many devices compete for many clicks at once, no click is matched to tw
   expect(answers.filter(({ status }) => status !== 200).map(({ body }) => body)).toEqual([]);
   expect(new Set(matched).size).toBe(matched.length);
   expect(matched).toHaveLength(100);
-}, 120_000);
+});
 
 test.each([
   ['anonymize_ip', true],

@@ -264,7 +264,7 @@ test('an event is joined to its install by an alias of its device, and keeps the
 
 testCostlyCases<FailpointName>(
   ['inserted', 'formed', 'part_inserted', 'after'],
-  1,
+  0,
   'events and installs sent again are counted once when ingest dies at %s',
   async (failpoint) => {
     app_id = newId('app', Date.now());

@@ -155,7 +155,7 @@ test('a batch sent three times counts once, with each event’s own link and eve
 
 testCostlyCases(
   ['part_inserted', 'formed', 'inserted', 'after'],
-  1,
+  0,
   'batches sent again count once when ingest dies at %s in between',
   async (failpoint) => {
     const to = await place();

@@ -171,7 +171,7 @@ test('events that arrive before their install get its link, once, in every figur
 
 testCostlyCases<FailpointName>(
   ['learned_inserted', 'learned_before'],
-  1,
+  0,
   'late attributions are stored once when ingest is killed at %s and Redis has lost everything',
   async (failpoint) => {
     app_id = newId('app', Date.now());

@@ -148,7 +148,7 @@ test('an install is not examined before its batch is decided, so no other instal
   expect(await linked()).toEqual(all(1));
 });
 
-test('a late attribution by a dead owner is refused once another owner has stored it', async () => {
+test('a late attribution by a dead owner is refused once another owner has stored it', { tags: ['slow'] }, async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a', 5);
   await storeInstall({ partition: other, no: 20 }, 'a');
@@ -176,7 +176,9 @@ test('a late attribution by a dead owner is refused once another owner has store
   expect(await linked()).toEqual(all(5));
 });
 
-test('a late attribution that reached only the raw table before its owner died is completed and not repeated', async () => {
+test('a late attribution that reached only the raw table before its owner died is completed and not repeated', {
+  tags: ['slow'],
+}, async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a', 5);
   await storeInstall({ partition: other, no: 20 }, 'a');

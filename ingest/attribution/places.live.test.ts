@@ -117,7 +117,10 @@ test('clicks, installs and events get the region and city from the configured da
   await ingest.stop();
 }, 120_000);
 
-test('an event that arrived before its install gets the city of the install, unless it has its own location', async () => {
+test('an event that arrived before its install gets the city of the install, unless it has its own location', {
+  tags: ['slow'],
+  timeout: 120_000,
+}, async () => {
   const ingest = way.ingest();
   await append('event', [event('late', 'd5', '198.51.100.7'), event('late own', 'd5', '8.8.8.8', '198.51.100.7')]);
   await eventually(() => count("events WHERE device_id = 'd5'")).toBe(2);
@@ -130,4 +133,4 @@ test('an event that arrived before its install gets the city of the install, unl
     { event_id: 'late own', ...paris },
   ]);
   await ingest.stop();
-}, 120_000);
+});
