@@ -17,6 +17,8 @@ function work(log: string[], name: string) {
   };
 }
 
+type Work = ReturnType<typeof work>;
+type Six = [Work, Work, Work, Work, Work, Work];
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 test('a caller with many jobs delays only itself, and others get their turn immediately', async () => {
@@ -93,4 +95,24 @@ test('waiting keys are served in turn', async () => {
   for (const one of works) one.end();
   await Promise.all(all);
   expect(log).toEqual(['a0', 'a1', 'b0', 'a2', 'b1']);
+});
+
+test('a request that has begun goes on before others begin, and its key still runs no more than its share', async () => {
+  const queue = new FairQueue({ runningMax: 2, perKeyMax: 1, waitingMax: 10, keysMax: 10 });
+  const log: string[] = [];
+  const [a0, a1, a2, b0, c0, d0] = ['a0', 'a1', 'a2', 'b0', 'c0', 'd0'].map((name) => work(log, name)) as Six;
+  const all = [queue.run('a', a0.run), queue.run('b', b0.run), queue.run('c', c0.run), queue.run('d', d0.run)];
+  all.push(queue.run('a', a1.run, true), queue.run('a', a2.run, true));
+  await settle();
+  expect(log).toEqual(['a0', 'b0']);
+  b0.end();
+  await settle();
+  expect(log.slice(2), 'a runs its share').toEqual(['c0']);
+  a0.end();
+  await settle();
+  expect(log.slice(3)).toEqual(['a1']);
+  for (const one of [a1, a2, c0, d0]) one.end();
+  await Promise.all(all);
+  expect(log.slice(4)).toEqual(['a2', 'd0']);
+  expect(queue.running).toBe(0);
 });

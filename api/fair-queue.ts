@@ -1,7 +1,8 @@
 /**
  * Fair queue: analytics queries by organization, password checks by network. At most `runningMax` jobs run, at most
  * `perKeyMax` of one key among them, and `waitingMax` more of that key wait. Waiting keys are served in turn, so a key
- * with many jobs delays only itself.
+ * with many jobs delays only itself. A request that has begun goes on before others begin: otherwise one of four queries
+ * would wait for all others four times.
  */
 export interface FairQueueLimits {
   readonly runningMax: number;
@@ -13,6 +14,8 @@ export interface FairQueueLimits {
 
 interface Lane {
   running: number;
+  /** Waiting jobs of requests that have begun. */
+  begun: number;
   readonly waiting: (() => void)[];
 }
 
@@ -25,6 +28,8 @@ export class FairQueue {
   readonly #limits: FairQueueLimits;
   /** In the order in which they are served next: a key that got a turn moves to the end. */
   readonly #lanes = new Map<string, Lane>();
+  /** The next jobs of requests that have begun, each with the lane in which it counts. */
+  readonly #begun: { readonly lane: Lane; readonly begin: () => void }[] = [];
   #running = 0;
 
   constructor(limits: FairQueueLimits) {
@@ -35,9 +40,12 @@ export class FairQueue {
     return this.#running;
   }
 
-  /** Runs the work in its turn. @returns 'full' if too many jobs of this key are waiting already. */
-  async run<T>(key: string, work: () => Promise<T>): Promise<T | 'full'> {
-    const place = await this.enter(key);
+  /**
+   * Runs the work in its turn, or as soon as a slot is free if its request has begun.
+   * @returns 'full' if too many jobs of this key are waiting already.
+   */
+  async run<T>(key: string, work: () => Promise<T>, hasBegun = false): Promise<T | 'full'> {
+    const place = hasBegun ? await this.#goOn(key) : await this.enter(key);
     if (place === null) return 'full';
     try {
       return await work();
@@ -51,16 +59,36 @@ export class FairQueue {
    * became free in time.
    */
   async enter(key: string, patienceMs?: number): Promise<Place | null> {
-    const { runningMax, perKeyMax, waitingMax, keysMax } = this.#limits;
-    let lane = this.#lanes.get(key);
-    if (!lane) {
-      if (this.#lanes.size >= keysMax) return null;
-      lane = { running: 0, waiting: [] };
-      this.#lanes.set(key, lane);
-    }
-    if (this.#running < runningMax && lane.running < perKeyMax && lane.waiting.length === 0) this.#start(lane);
-    else if (lane.waiting.length >= waitingMax || !(await this.#turn(key, lane, patienceMs))) return null;
+    const lane = this.#laneOf(key);
+    if (lane === null) return null;
+    if (lane.waiting.length === 0 && this.#hasRoom(lane)) this.#start(lane);
+    else if (lane.waiting.length >= this.#limits.waitingMax || !(await this.#turn(key, lane, patienceMs))) return null;
     return this.#placeIn(key, lane);
+  }
+
+  async #goOn(key: string): Promise<Place | null> {
+    const lane = this.#laneOf(key);
+    if (lane === null) return null;
+    if (this.#hasRoom(lane)) this.#start(lane);
+    else {
+      lane.begun++;
+      await new Promise<void>((begin) => this.#begun.push({ lane, begin }));
+      lane.begun--;
+    }
+    return this.#placeIn(key, lane);
+  }
+
+  #hasRoom(lane: Lane): boolean {
+    return this.#running < this.#limits.runningMax && lane.running < this.#limits.perKeyMax;
+  }
+
+  #laneOf(key: string): Lane | null {
+    const known = this.#lanes.get(key);
+    if (known !== undefined) return known;
+    if (this.#lanes.size >= this.#limits.keysMax) return null;
+    const lane = { running: 0, begun: 0, waiting: [] };
+    this.#lanes.set(key, lane);
+    return lane;
   }
 
   /** Waits for its turn. @returns false if that took too long. */
@@ -95,7 +123,7 @@ export class FairQueue {
   }
 
   #forget(key: string, lane: Lane): void {
-    if (lane.running === 0 && lane.waiting.length === 0) this.#lanes.delete(key);
+    if (lane.running + lane.begun + lane.waiting.length === 0) this.#lanes.delete(key);
   }
 
   #start(lane: Lane): void {
@@ -104,9 +132,15 @@ export class FairQueue {
   }
 
   #next(): void {
+    for (const one of [...this.#begun]) {
+      if (!this.#hasRoom(one.lane)) continue;
+      this.#begun.splice(this.#begun.indexOf(one), 1);
+      this.#start(one.lane);
+      one.begin();
+    }
     for (const [key, lane] of this.#lanes) {
       if (this.#running >= this.#limits.runningMax) return;
-      if (lane.running >= this.#limits.perKeyMax) continue;
+      if (!this.#hasRoom(lane)) continue;
       const resume = lane.waiting.shift();
       if (!resume) continue;
       this.#start(lane);

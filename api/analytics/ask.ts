@@ -17,6 +17,7 @@ const tooLarge = new Set([
 export class QueryRunner {
   readonly #parts: AnalyticsParts;
   readonly #tenant: string;
+  #hasBegun = false;
 
   /** @param tenant whose slot in the queue is used. */
   constructor(parts: AnalyticsParts, tenant: string) {
@@ -25,25 +26,29 @@ export class QueryRunner {
   }
 
   async rows<Row>({ sql, params, settings }: Question): Promise<Row[] | Rejection> {
-    const { queue, clickhouse, limits } = this.#parts;
-    try {
-      const rows = await queue.run(this.#tenant, () => clickhouse.query<Row>(sql, params, { ...settings, ...limits }));
-      return rows === 'full' ? rateLimited(1) : rows;
-    } catch (error) {
-      return rejectionOf(error);
-    }
+    const { clickhouse, limits } = this.#parts;
+    return this.#inTurn(() => clickhouse.query<Row>(sql, params, { ...settings, ...limits }));
   }
 
   /** Runs queries concurrently, and combines their rows. */
   async together<Row>(questions: readonly Question[]): Promise<Row[] | Rejection> {
-    const { queue, clickhouse, limits } = this.#parts;
-    try {
-      const lots = await queue.run(this.#tenant, () =>
-        Promise.all(
-          questions.map(({ sql, params, settings }) => clickhouse.query<Row>(sql, params, { ...settings, ...limits })),
-        ),
+    const { clickhouse, limits } = this.#parts;
+    return this.#inTurn(async () => {
+      const lots = await Promise.all(
+        questions.map(({ sql, params, settings }) => clickhouse.query<Row>(sql, params, { ...settings, ...limits })),
       );
-      return lots === 'full' ? rateLimited(1) : lots.flat();
+      return lots.flat();
+    });
+  }
+
+  async #inTurn<Row>(work: () => Promise<Row[]>): Promise<Row[] | Rejection> {
+    try {
+      const begin = () => {
+        this.#hasBegun = true;
+        return work();
+      };
+      const rows = await this.#parts.queue.run(this.#tenant, begin, this.#hasBegun);
+      return rows === 'full' ? rateLimited(1) : rows;
     } catch (error) {
       return rejectionOf(error);
     }

@@ -170,12 +170,6 @@ export const mutations: readonly Mutation[] = [
     to: 'this.#begin > 0) return;',
   },
   {
-    without: 'following the owner’s reader only from where the feed’s own reader is',
-    file: 'ingest/attribution/recent-clicks-feed.ts',
-    from: 'own < owners || ',
-    to: '',
-  },
-  {
     without: 'reading itself while the owner’s reader is behind',
     file: 'ingest/attribution/recent-clicks-feed.ts',
     from: 'this.#lookWhetherBehind();',

@@ -96,6 +96,13 @@ function ownersReader(feed: RecentClicksFeed): LogReader {
   return reader;
 }
 
+/** A megabyte without a valid click. */
+const clickFrame = {
+  header: { kind: 'click', partition: 0, producer_id: 'q'.repeat(26), frame_no: 1, records: 1, written_at: 0 },
+  bytes: Buffer.alloc(1_048_576),
+  streamTime: 1,
+} as LogFrame;
+
 const consumers = async () => {
   const answer = await nats.request(nats.names.api('CONSUMER.NAMES'), Buffer.alloc(0));
   return JSON.parse(String(answer?.bytes)).total as number;
@@ -133,6 +140,19 @@ test('once the owner’s reader is behind for seconds, the feed reads itself', a
   await eventually(() => isThere(id)).toBe(true);
 });
 
+test('a reader that is ahead of the feed’s own, or has not been at the end of the log for seconds, is not followed', async () => {
+  const feed = await startFeed();
+  const id = await click();
+  await eventually(() => isThere(id)).toBe(true);
+  const now = systemTime.elapsed();
+  feed.take(clickFrame, { reached: Number.MAX_SAFE_INTEGER, caughtUpAt: now });
+  feed.take(clickFrame, { reached: undefined, caughtUpAt: now });
+  feed.take(clickFrame, { reached: 0, caughtUpAt: now - 6_000 });
+  expect(feed.counters.frames_followed).toBe(0);
+  feed.take(clickFrame, { reached: 0, caughtUpAt: now });
+  expect(feed.counters.frames_followed).toBe(1);
+});
+
 test('a slow Redis does not make the owner’s reader wait: beyond 16 MB of waiting frames, the feed reads itself', async () => {
   let release: () => void = () => undefined;
   const isReleased = new Promise<void>((done) => {
@@ -140,14 +160,12 @@ test('a slow Redis does not make the owner’s reader wait: beyond 16 MB of wait
   });
   const slow = { put: () => isReleased } as unknown as RecentClicks;
   const feed = await startFeed({ clicks: slow });
-  const header = { kind: 'click', partition: 0, producer_id: 'q'.repeat(26), frame_no: 1, records: 1 } as const;
-  const frame = { header: { ...header, written_at: 0 }, bytes: Buffer.alloc(1_048_576), streamTime: 1 } as LogFrame;
   const reader = { reached: 0, caughtUpAt: Number.MAX_SAFE_INTEGER };
   await eventually(() => {
-    feed.take(frame, reader);
+    feed.take(clickFrame, reader);
     return feed.counters.frames_followed;
   }).toBeGreaterThan(0);
-  for (let taken = 0; taken < 100; taken++) feed.take(frame, reader);
+  for (let taken = 0; taken < 100; taken++) feed.take(clickFrame, reader);
   expect(feed.counters.frames_followed).toBeLessThan(25);
   release();
 });
