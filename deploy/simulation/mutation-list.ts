@@ -170,12 +170,6 @@ export const mutations: readonly Mutation[] = [
     to: 'this.#begin > 0) return;',
   },
   {
-    without: 'reading itself while the owner’s reader is behind',
-    file: 'ingest/attribution/recent-clicks-feed.ts',
-    from: 'this.#lookWhetherBehind();',
-    to: '',
-  },
-  {
     without: 'looking further back in a replay for frames that were written earlier',
     file: 'ingest/in-doubt-frames.ts',
     from: 'Math.min(this.#above, ...writtenSince)',
