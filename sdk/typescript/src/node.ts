@@ -38,25 +38,7 @@ export interface NodeSignpost extends Pick<Signpost, 'createLink' | 'flush' | 'c
 /** One per process. @throws if another process has the queue file open. */
 export function createSignpost({ queueFile, ...options }: NodeOptions): NodeSignpost {
   const file = queueFile === undefined ? null : new FileStore(queueFile);
-  const client = new Client(
-    { ...options, consent: 'all' },
-    {
-      kind: 'server',
-      store: file ?? memoryStore(),
-      send: fetchSend(isUnsent),
-      now: Date.now,
-      random: Math.random,
-      newId: (kind) => `${kind}-${randomUUID()}`,
-      // Waiting keeps no process alive.
-      timer: (fire, delayMs) => setTimeout(fire, delayMs).unref(),
-      exclusively: async (work) => {
-        await work();
-        return true;
-      },
-      device: () => ({}),
-      links: () => links,
-    },
-  );
+  const client = newClient(options, file);
   return {
     track(name, { installId, deviceId, userId, linkId, clickId, sessionId, timestamp, eventId, ...details }) {
       const ids = { install_id: installId, device_id: deviceId, user_id: userId };
@@ -70,10 +52,40 @@ export function createSignpost({ queueFile, ...options }: NodeOptions): NodeSign
     flush: () => client.flush(),
     check: () => client.check(),
     async close() {
-      await client.flush();
-      await file?.close();
+      try {
+        await client.flush();
+      } finally {
+        await file?.close();
+      }
     },
   };
+}
+
+function newClient(options: Omit<NodeOptions, 'queueFile'>, file: FileStore | null): Client {
+  try {
+    return new Client(
+      { ...options, consent: 'all' },
+      {
+        kind: 'server',
+        store: file ?? memoryStore(),
+        send: fetchSend(isUnsent),
+        now: Date.now,
+        random: Math.random,
+        newId: (kind) => `${kind}-${randomUUID()}`,
+        // Waiting keeps no process alive.
+        timer: (fire, delayMs) => setTimeout(fire, delayMs).unref(),
+        exclusively: async (work) => {
+          await work();
+          return true;
+        },
+        device: () => ({}),
+        links: () => links,
+      },
+    );
+  } catch (error) {
+    void file?.close();
+    throw error;
+  }
 }
 
 const codes = new Set([
