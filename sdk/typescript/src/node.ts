@@ -23,7 +23,7 @@ export interface Whose {
   readonly linkId?: string | undefined;
   readonly clickId?: string | undefined;
   readonly sessionId?: string | undefined;
-  /** Epoch milliseconds; default: now. */
+  /** Epoch milliseconds, sent as they are; default: now, by the server's clock if yours is wrong. */
   readonly timestamp?: number | undefined;
   /** Yours, so that the same event counts once within 24 hours however often you track it. */
   readonly eventId?: string | undefined;
@@ -45,7 +45,12 @@ export function createSignpost({ queueFile, ...options }: NodeOptions): NodeSign
       if (!installId && !deviceId && !userId)
         throw new TypeError(`track('${name}') needs one of installId, deviceId and userId`);
       const named = { link_id: linkId, click_id: clickId, session_id: sessionId };
-      const own = { ...(timestamp === undefined ? {} : { timestamp }), ...(eventId ? { event_id: eventId } : {}) };
+      const time = new Date(timestamp ?? Date.now());
+      if (Number.isNaN(time.getTime()))
+        throw new TypeError(`track('${name}') needs its timestamp in epoch milliseconds`);
+      // As text, which no clock corrects.
+      const timed = (timestamp ?? null) === null ? {} : { timestamp: time.toISOString() };
+      const own = { ...timed, ...(eventId ? { event_id: eventId } : {}) };
       return client.track(name, details, { ...ids, ...named, ...own });
     },
     createLink: (link) => client.createLink(link),
