@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
+import { changedFields } from '#dashboard/form-changes.ts';
 import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
@@ -36,8 +37,8 @@ type Draft = ReturnType<typeof draftOf>;
 const orNull = (text: string) => text.trim() || null;
 
 /** Numbers that the user mistyped are sent as text: the API says which field is wrong. */
-function changesOf(draft: Draft): Body<'PATCH /apps/{id}'> {
-  const changes = {
+function bodyOf(draft: Draft): Body<'PATCH /apps/{id}'> {
+  const body = {
     name: draft.name,
     host: draft.host.trim(),
     fallback_url: draft.fallback.trim() === '' ? null : withScheme(draft.fallback),
@@ -69,15 +70,16 @@ function changesOf(draft: Draft): Body<'PATCH /apps/{id}'> {
       conversion_events: tagsOf(draft.conversions),
     },
   };
-  return changes as Body<'PATCH /apps/{id}'>;
+  return body as Body<'PATCH /apps/{id}'>;
 }
 
 export function AppSettings({ app, canWrite }: { readonly app: App; readonly canWrite: boolean }) {
   const [before] = useState(() => draftOf(app));
   const [draft, setDraft] = useState(before);
+  const changes = changedFields(bodyOf(draft), bodyOf(before));
   const client = useQueryClient();
   const save = useMutation({
-    mutationFn: () => call('PATCH /apps/{id}', { params: { id: app.id }, body: changesOf(draft) }),
+    mutationFn: () => call('PATCH /apps/{id}', { params: { id: app.id }, body: changes }),
     onSuccess: async () => {
       toast(t('saved'));
       await Promise.all([
@@ -93,7 +95,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
     fault: faults.get(apiName),
   });
   const form = useFaultFocus(save.error);
-  const isUnchanged = JSON.stringify(draft) === JSON.stringify(before);
+  const isUnchanged = Object.keys(changes).length === 0;
   return (
     <form
       className="card"

@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
+import { changedFields } from '#dashboard/form-changes.ts';
 import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Checks } from '#dashboard/parts/checks.tsx';
@@ -61,14 +62,18 @@ export function PostbackForm({ postback, onClose }: PostbackFormProps) {
   const { organizations } = useMe();
   const writable = organizations.filter(({ role }) => role !== 'viewer');
   const [organization, setOrganization] = useState(postback?.organization_id ?? writable[0]?.id ?? '');
-  const [draft, setDraft] = useState(() => draftOf(postback));
+  const [before] = useState(() => draftOf(postback));
+  const [draft, setDraft] = useState(before);
   const change = (part: Partial<Draft>) => setDraft((now) => ({ ...now, ...part }));
   const client = useQueryClient();
   const save = useMutation({
-    mutationFn: () =>
-      postback
-        ? call('PATCH /postbacks/{postback_id}', { params: { postback_id: postback.id }, body: contentOf(draft) })
-        : call('POST /postbacks', { body: { ...contentOf(draft), organization_id: organization } }),
+    mutationFn: async () => {
+      const body = contentOf(draft);
+      if (!postback) return await call('POST /postbacks', { body: { ...body, organization_id: organization } });
+      const changes = changedFields(body, contentOf(before));
+      if (Object.keys(changes).length === 0) return postback;
+      return await call('PATCH /postbacks/{postback_id}', { params: { postback_id: postback.id }, body: changes });
+    },
     onSuccess: async (saved) => {
       client.setQueryData(['postback', saved.id], saved);
       toast(t('saved'));

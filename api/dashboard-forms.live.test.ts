@@ -1,0 +1,97 @@
+/** Forms of the dashboard in a real browser, while other people change the same things. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
+import { skipWithout } from '#testing/skip.ts';
+import { chromiumProgram, type DashboardStage, startDashboard } from './testing/dashboard-stage.ts';
+
+let stage: DashboardStage;
+
+beforeAll(async () => {
+  if (chromiumProgram !== undefined) stage = await startDashboard();
+});
+afterAll(() => stage?.stop());
+
+const inBrowser = (context: TestContext) => skipWithout(chromiumProgram !== undefined, 'chromium', context);
+const cardOf = (page: Page, title: string) =>
+  page.locator('.card', { has: page.getByRole('heading', { name: title, exact: true }) });
+
+test('two people who change different settings of one app keep each other’s changes', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const colleague = await stage.person('member', person.organization_id);
+  const android = { package_name: 'com.example.shop', uri_scheme: 'shop' };
+  const app = (await person.call('POST', '/apps', { name: 'Shop', android })).body;
+  const tabs = [await stage.loggedIn(person), await stage.loggedIn(colleague)] as const;
+  const [first, second] = tabs.map(({ page }) => cardOf(page, 'Settings')) as [Card, Card];
+  for (const { page } of tabs) {
+    await page.goto(`${stage.origin}/apps/${app.id}`);
+    await cardOf(page, 'Settings').waitFor();
+  }
+  await first.getByLabel('Name', { exact: true }).fill('Shop of the first');
+  await first.getByLabel('Android package').fill('com.example.shop.first');
+  await first.getByLabel('Minimum confidence').fill('0.7');
+  await first.getByRole('button', { name: 'Save' }).click();
+  await tabs[0].page.getByText('Saved').waitFor();
+  await second.getByLabel('Website').fill('https://www.example.com/second');
+  await second.getByLabel('Android URI scheme').fill('second');
+  await second.getByLabel('Page for expired links').fill('<p>Gone</p>');
+  await second.getByRole('button', { name: 'Save' }).click();
+  await tabs[1].page.getByText('Saved').waitFor();
+  expect((await person.call('GET', `/apps/${app.id}`)).body).toMatchObject({
+    name: 'Shop of the first',
+    fallback_url: 'https://www.example.com/second',
+    android: { package_name: 'com.example.shop.first', uri_scheme: 'second' },
+    pages: { not_found: null, expired: '<p>Gone</p>' },
+    settings: { min_confidence: 0.7 },
+  });
+  for (const { context: browser, faults } of tabs) {
+    expect(faults).toEqual([]);
+    await browser.close();
+  }
+});
+
+type Card = ReturnType<typeof cardOf>;
+
+test('a webhook and a postback that are edited keep the changes that others made meanwhile', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const hook = (
+    await person.call('POST', '/webhooks', {
+      url: 'https://hooks.example.com/a',
+      events: ['link.created', 'event.recorded'],
+      event_names: ['purchase, first', 'sign_up'],
+    })
+  ).body;
+  const post = (
+    await person.call('POST', '/postbacks', {
+      url: 'https://network.example/p?c={click_id}',
+      events: ['install.attributed'],
+      description: 'Ads',
+    })
+  ).body;
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/integrations/webhooks/${hook.id}`);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await person.call('PATCH', `/webhooks/${hook.id}`, { url: 'https://hooks.example.com/b' });
+  await page.getByRole('dialog').getByLabel('Description').fill('Warehouse');
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  expect((await person.call('GET', `/webhooks/${hook.id}`)).body).toMatchObject({
+    url: 'https://hooks.example.com/b',
+    description: 'Warehouse',
+    event_names: ['purchase, first', 'sign_up'],
+  });
+
+  await page.goto(`${stage.origin}/integrations/postbacks/${post.id}`);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await person.call('PATCH', `/postbacks/${post.id}`, { campaigns: ['spring'] });
+  await page.getByRole('dialog').getByLabel('Description').fill('Example Ads');
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  expect((await person.call('GET', `/postbacks/${post.id}`)).body).toMatchObject({
+    description: 'Example Ads',
+    campaigns: ['spring'],
+  });
+  expect(faults).toEqual([]);
+  await browser.close();
+});
