@@ -52,6 +52,38 @@ test('two people who change different settings of one app keep each other’s ch
 
 type Card = ReturnType<typeof cardOf>;
 
+test('a card of an app that is saved leaves what was typed into the others, and untouched fields show what is stored', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const app = (await person.call('POST', '/apps', { name: 'Shop' })).body;
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/apps/${app.id}`);
+  const settings = cardOf(page, 'Settings');
+  const moving = cardOf(page, 'Moving from another service');
+  await settings.getByLabel('Website').fill('https://www.example.com/typed');
+  await moving.getByLabel('URL at the old service').fill('https://old.example.com/{code}');
+  await moving.getByLabel('Destination hosts').fill('www.example.com');
+  await person.call('PATCH', `/apps/${app.id}`, {
+    name: 'Shop of another',
+    fallback_url: 'https://www.example.com/other',
+  });
+  await moving.getByRole('button', { name: 'Turn on' }).click();
+  await moving.getByRole('button', { name: 'Turn off' }).waitFor();
+  await expect.poll(() => settings.getByLabel('Name', { exact: true }).inputValue()).toBe('Shop of another');
+  expect(await settings.getByLabel('Website').inputValue()).toBe('https://www.example.com/typed');
+  await moving.getByLabel('Connect to').fill('cname.old.example.com');
+  await settings.getByRole('button', { name: 'Save' }).click();
+  await expect.poll(() => settings.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
+  expect(await moving.getByLabel('Connect to').inputValue()).toBe('cname.old.example.com');
+  expect((await person.call('GET', `/apps/${app.id}`)).body).toMatchObject({
+    name: 'Shop of another',
+    fallback_url: 'https://www.example.com/typed',
+    settings: { migration: { url: 'https://old.example.com/{code}', via: null } },
+  });
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
 test('a webhook and a postback that are edited keep the changes that others made meanwhile', async (context) => {
   inBrowser(context);
   const person = await stage.person();

@@ -1,7 +1,7 @@
 /** The settings of an app that owners and members can change. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
+import { useDraft } from '#dashboard/draft.ts';
 import { changedFields } from '#dashboard/form-changes.ts';
 import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
@@ -74,35 +74,35 @@ function bodyOf(draft: Draft): Body<'PATCH /apps/{id}'> {
 }
 
 export function AppSettings({ app, canWrite }: { readonly app: App; readonly canWrite: boolean }) {
-  const [before] = useState(() => draftOf(app));
-  const [draft, setDraft] = useState(before);
-  const changes = changedFields(bodyOf(draft), bodyOf(before));
+  const { before, draft, change, saved } = useDraft(draftOf(app));
   const client = useQueryClient();
   const save = useMutation({
-    mutationFn: () => call('PATCH /apps/{id}', { params: { id: app.id }, body: changes }),
-    onSuccess: async () => {
+    mutationFn: async (sent: Draft) => {
+      const body = changedFields(bodyOf(sent), bodyOf(before));
+      return { sent, stored: await call('PATCH /apps/{id}', { params: { id: app.id }, body }) };
+    },
+    onSuccess: async ({ sent, stored }) => {
+      saved(sent, draftOf(stored));
+      client.setQueryData(['app', app.id], stored);
       toast(t('saved'));
-      await Promise.all([
-        client.invalidateQueries({ queryKey: ['app', app.id] }),
-        client.invalidateQueries({ queryKey: ['apps'] }),
-      ]);
+      await client.invalidateQueries({ queryKey: ['apps'] });
     },
   });
   const faults = save.error instanceof ApiFailure ? save.error.fields : new Map<string, string>();
   const field = (name: keyof Draft, apiName: string) => ({
     value: draft[name],
-    onChange: (value: string) => setDraft({ ...draft, [name]: value }),
+    onChange: (value: string) => change({ [name]: value }),
     fault: faults.get(apiName),
   });
   const form = useFaultFocus(save.error);
-  const isUnchanged = Object.keys(changes).length === 0;
+  const isUnchanged = Object.keys(changedFields(bodyOf(draft), bodyOf(before))).length === 0;
   return (
     <form
       className="card"
       ref={form}
       onSubmit={(event) => {
         event.preventDefault();
-        save.mutate();
+        save.mutate(draft);
       }}
     >
       <header>
@@ -162,7 +162,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
               ['full_ip', t('privacy.full_ip')],
               ['no_ip', t('privacy.no_ip')],
             ]}
-            onChange={(privacy) => setDraft({ ...draft, privacy })}
+            onChange={(privacy) => change({ privacy })}
           />
           <Choice
             label={t('app.tap_page')}
@@ -172,7 +172,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
               ['ios', t('tap_page.ios')],
               ['mobile', t('tap_page.mobile')],
             ]}
-            onChange={(tapPage) => setDraft({ ...draft, tapPage })}
+            onChange={(tapPage) => change({ tapPage })}
           />
         </div>
       </fieldset>
