@@ -127,3 +127,41 @@ test('a webhook and a postback that are edited keep the changes that others made
   expect(faults).toEqual([]);
   await browser.close();
 });
+
+test('values of a list that contain commas stay whole when the list is edited', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const conversion_events = ['purchase, first', 'sign_up'];
+  const app = (await person.call('POST', '/apps', { name: 'Shop', settings: { conversion_events } })).body;
+  const tags = ['a, b', 'say "c"'];
+  const link = (await person.call('POST', '/links', { app_id: app.id, path: '/', tags })).body;
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/apps/${app.id}`);
+  const events = page.getByLabel('Conversion events');
+  expect(await events.inputValue()).toBe('"purchase, first", sign_up');
+  await events.fill('"purchase, first", sign_up, trial');
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByText('Saved').waitFor();
+  expect((await person.call('GET', `/apps/${app.id}`)).body.settings.conversion_events).toEqual([
+    'purchase, first',
+    'sign_up',
+    'trial',
+  ]);
+  await page.goto(`${stage.origin}/links/${link.id}`);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  const drawer = page.getByRole('dialog');
+  await drawer.getByText('Tags, expiry and limit').click();
+  const value = await drawer.getByLabel('Tags').inputValue();
+  await drawer.getByLabel('Tags').fill(`${value}, d`);
+  await drawer.getByRole('button', { name: 'Save' }).click();
+  await drawer.waitFor({ state: 'detached' });
+  expect((await person.call('GET', `/links/${link.id}`)).body.tags).toEqual([...tags, 'd']);
+  await page.goto(`${stage.origin}/retention/funnel?steps=sign_up,${encodeURIComponent('purchase\\, first')}`);
+  const steps = page.getByLabel('Then these events');
+  expect(await steps.inputValue()).toBe('sign_up, "purchase, first"');
+  await steps.fill('"purchase, first", trial');
+  await steps.press('Enter');
+  await expect.poll(() => new URL(page.url()).searchParams.get('steps')).toBe('purchase\\, first,trial');
+  expect(faults).toEqual([]);
+  await browser.close();
+});

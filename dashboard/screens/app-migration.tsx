@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type Answer, ApiFailure, call } from '#dashboard/api.ts';
 import { useDraft } from '#dashboard/draft.ts';
 import { ago, share, whole } from '#dashboard/format.ts';
-import { tagsOf } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
@@ -32,7 +32,7 @@ export function AppMigration({ app, canWrite }: { readonly app: App; readonly ca
 const draftOf = ({ settings: { migration } }: App) => ({
   url: migration?.url ?? '',
   via: migration?.via ?? '',
-  hosts: migration?.destination_hosts.join(', ') ?? '',
+  hosts: listText(migration?.destination_hosts ?? []),
   upgrade: migration?.upgrade_http ?? false,
 });
 type Draft = ReturnType<typeof draftOf>;
@@ -46,7 +46,7 @@ function Setting({ app }: { readonly app: App }) {
       const asked = sent && {
         url: sent.url.trim(),
         via: sent.via.trim() || null,
-        destination_hosts: tagsOf(sent.hosts),
+        destination_hosts: listOf(sent.hosts),
         upgrade_http: sent.upgrade,
       };
       const body = { settings: { migration: asked } };

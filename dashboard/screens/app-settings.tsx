@@ -3,7 +3,8 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
 import { useDraft } from '#dashboard/draft.ts';
 import { changedFields } from '#dashboard/form-changes.ts';
-import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { withScheme } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
@@ -21,14 +22,14 @@ const draftOf = (app: App) => ({
   store: app.ios?.app_store_id ?? '',
   iosScheme: app.ios?.uri_scheme ?? '',
   package: app.android?.package_name ?? '',
-  fingerprints: app.android?.sha256_cert_fingerprints.join(', ') ?? '',
+  fingerprints: listText(app.android?.sha256_cert_fingerprints ?? []),
   androidScheme: app.android?.uri_scheme ?? '',
   attribution: String(app.settings.attribution_window_hours),
   probabilistic: String(app.settings.probabilistic_window_hours),
   confidence: String(app.settings.min_confidence),
   privacy: app.settings.privacy_mode,
   tapPage: app.settings.tap_page,
-  conversions: app.settings.conversion_events.join(', '),
+  conversions: listText(app.settings.conversion_events),
   notFound: app.pages?.not_found ?? '',
   expired: app.pages?.expired ?? '',
 });
@@ -57,7 +58,7 @@ function bodyOf(draft: Draft): Body<'PATCH /apps/{id}'> {
         ? null
         : {
             package_name: draft.package.trim(),
-            sha256_cert_fingerprints: tagsOf(draft.fingerprints),
+            sha256_cert_fingerprints: listOf(draft.fingerprints),
             uri_scheme: orNull(draft.androidScheme),
           },
     pages: { not_found: orNull(draft.notFound), expired: orNull(draft.expired) },
@@ -67,7 +68,7 @@ function bodyOf(draft: Draft): Body<'PATCH /apps/{id}'> {
       min_confidence: settingNumber(draft.confidence),
       privacy_mode: draft.privacy,
       tap_page: draft.tapPage,
-      conversion_events: tagsOf(draft.conversions),
+      conversion_events: listOf(draft.conversions),
     },
   };
   return body as Body<'PATCH /apps/{id}'>;

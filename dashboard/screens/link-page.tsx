@@ -7,6 +7,7 @@ import { type Answer, call, urlOf } from '#dashboard/api.ts';
 import { ago, bare, country, time } from '#dashboard/format.ts';
 import type { Link } from '#dashboard/link-draft.ts';
 import { clicksUsed } from '#dashboard/link-words.ts';
+import { listText } from '#dashboard/list-text.ts';
 import { useCanWrite } from '#dashboard/me.ts';
 import { axisFigure, figureOf, type MetricName, mainCurrency, metricNames, shownFigure } from '#dashboard/metrics.ts';
 import { Chart } from '#dashboard/parts/chart.tsx';
@@ -183,7 +184,7 @@ function Details({ link }: { readonly link: Link }) {
     [t('link.android'), link.android_url],
     [t('link.path'), link.path],
     [t('link.campaign'), link.campaign],
-    [t('link.tags'), link.tags.join(', ')],
+    [t('link.tags'), listText(link.tags)],
     [
       'UTM',
       [link.utm_source, link.utm_medium, link.utm_campaign, link.utm_term, link.utm_content]

@@ -3,7 +3,8 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
 import { changedFields } from '#dashboard/form-changes.ts';
-import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { withScheme } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Checks } from '#dashboard/parts/checks.tsx';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
@@ -34,7 +35,7 @@ const draftOf = (postback: Postback | undefined) => ({
   method: postback?.method ?? ('GET' as const),
   body: postback?.body ?? '',
   description: postback?.description ?? '',
-  names: postback?.event_names?.join(', ') ?? '',
+  names: listText(postback?.event_names ?? []),
   events: (postback?.events ?? []) as readonly Content['events'][number][],
   campaigns: (postback?.campaigns ?? []) as readonly string[],
   appIds: (postback?.app_ids ?? []) as readonly string[],
@@ -50,7 +51,7 @@ function contentOf(draft: Draft) {
     body: draft.method === 'POST' && draft.body.trim() !== '' ? draft.body.trim() : null,
     description: draft.description,
     events: [...draft.events],
-    event_names: draft.events.includes('event.recorded') ? tagsOf(draft.names) : null,
+    event_names: draft.events.includes('event.recorded') ? listOf(draft.names) : null,
     campaigns: listOrNull(draft.campaigns),
     app_ids: listOrNull(draft.appIds),
   };

@@ -3,7 +3,8 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
 import { changedFields } from '#dashboard/form-changes.ts';
-import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { withScheme } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Checks } from '#dashboard/parts/checks.tsx';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
@@ -39,7 +40,7 @@ interface WebhookFormProps {
 const draftOf = (webhook: Webhook | undefined) => ({
   url: webhook?.url ?? '',
   description: webhook?.description ?? '',
-  names: webhook?.event_names?.join(', ') ?? '',
+  names: listText(webhook?.event_names ?? []),
   events: (webhook?.events ?? []) as readonly EventType[],
   appIds: (webhook?.app_ids ?? []) as readonly string[],
 });
@@ -52,7 +53,7 @@ function bodyOf(draft: Draft) {
     url: withScheme(draft.url),
     description: draft.description,
     events: [...draft.events],
-    event_names: hasNames(draft) ? tagsOf(draft.names) : null,
+    event_names: hasNames(draft) ? listOf(draft.names) : null,
     app_ids: draft.appIds.length === 0 ? null : [...draft.appIds],
   };
 }
