@@ -165,3 +165,57 @@ test('values of a list that contain commas stay whole when the list is edited', 
   expect(faults).toEqual([]);
   await browser.close();
 });
+
+test('a new link can be in any of 101 apps, and in none of which the user is only a viewer', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const other = await stage.person();
+  await stage.api.db.execute(`UPDATE organizations SET name = 'Other Ltd' WHERE id = $1`, [other.organization_id]);
+  await stage.api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
+    person.user_id,
+    other.organization_id,
+  ]);
+  const { organization_id } = person;
+  const oldest = (await person.call('POST', '/apps', { name: 'Oldest', organization_id })).body;
+  for (let n = 1; n <= 100; n++) await person.call('POST', '/apps', { name: `App ${n}`, organization_id });
+  const foreign = (await other.call('POST', '/apps', { name: 'Foreign' })).body;
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/links?new=1`);
+  const drawer = page.getByRole('dialog');
+  const app = drawer.getByLabel('App', { exact: true });
+  await expect.poll(() => app.locator('option').count()).toBe(101);
+  expect(await app.locator('option', { hasText: 'Foreign' }).count()).toBe(0);
+  await app.selectOption({ label: 'Oldest' });
+  await drawer.getByLabel('Destination').first().fill('www.example.com/sale');
+  await drawer.getByRole('button', { name: 'Create link' }).click();
+  await expect.poll(async () => (await person.call('GET', `/links?app_id=${oldest.id}`)).body.data.length).toBe(1);
+
+  // The list is filtered by an app of the other organization.
+  await page.goto(`${stage.origin}/links?app_id=${foreign.id}&new=1`);
+  await drawer.getByText('You are a viewer of Other Ltd').waitFor();
+  expect(await app.inputValue()).not.toBe(foreign.id);
+  const theirs = (await other.call('POST', '/links', { app_id: foreign.id, path: '/' })).body;
+  await page.goto(`${stage.origin}/links/${theirs.id}`);
+  await page.getByRole('heading', { name: 'Details' }).waitFor();
+  await expect.poll(() => page.getByRole('button', { name: 'Archive' }).count()).toBe(0);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('without an app in which the user may create links, the form of a new link says so', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const other = await stage.person();
+  await stage.api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
+    person.user_id,
+    other.organization_id,
+  ]);
+  await other.call('POST', '/apps', { name: 'Foreign' });
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/links?new=1`);
+  const drawer = page.getByRole('dialog');
+  await drawer.getByText('no app in which you may create links').waitFor();
+  expect(await drawer.getByRole('button', { name: 'Create link' }).isDisabled()).toBe(true);
+  expect(faults).toEqual([]);
+  await browser.close();
+});

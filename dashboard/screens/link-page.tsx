@@ -18,7 +18,7 @@ import { Ranks } from '#dashboard/parts/ranks.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
 import { pointsOf } from '#dashboard/points.ts';
-import { refreshMs } from '#dashboard/queries.ts';
+import { refreshMs, useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { LinkForm } from './link-form.tsx';
 import { LinkHistory } from './link-history.tsx';
@@ -233,7 +233,7 @@ function Details({ link }: { readonly link: Link }) {
 }
 
 function Actions({ link }: { readonly link: Link }) {
-  const canWrite = useCanWrite();
+  const canWrite = useCanWrite(useApps().data?.data.find(({ id }) => id === link.app_id)?.organization_id);
   const [open, setOpen] = useState<'' | 'edit' | 'share' | 'archive' | 'delete'>('');
   const [, go] = useLocation();
   const client = useQueryClient();
