@@ -84,7 +84,9 @@ test('a card of an app that is saved leaves what was typed into the others, and 
   await browser.close();
 });
 
-test('a webhook and a postback that are edited keep the changes that others made meanwhile', async (context) => {
+test('a webhook and a postback that are edited keep the changes that others made meanwhile', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const hook = (
@@ -128,7 +130,7 @@ test('a webhook and a postback that are edited keep the changes that others made
   await browser.close();
 });
 
-test('values of a list that contain commas stay whole when the list is edited', async (context) => {
+test('values of a list that contain commas stay whole when the list is edited', { tags: ['slow'] }, async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const conversion_events = ['purchase, first', 'sign_up'];
@@ -166,7 +168,9 @@ test('values of a list that contain commas stay whole when the list is edited', 
   await browser.close();
 });
 
-test('a new link can be in any of 101 apps, and in none of which the user is only a viewer', async (context) => {
+test('a new link can be in any of 101 apps, and in none of which the user is only a viewer', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const other = await stage.person();
@@ -202,7 +206,9 @@ test('a new link can be in any of 101 apps, and in none of which the user is onl
   await browser.close();
 });
 
-test('without an app in which the user may create links, the form of a new link says so', async (context) => {
+test('without an app in which the user may create links, the form of a new link says so', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const other = await stage.person();
@@ -216,6 +222,27 @@ test('without an app in which the user may create links, the form of a new link 
   const drawer = page.getByRole('dialog');
   await drawer.getByText('no app in which you may create links').waitFor();
   expect(await drawer.getByRole('button', { name: 'Create link' }).isDisabled()).toBe(true);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('a link that cannot be archived or deleted says why', { tags: ['slow'] }, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const app = (await person.call('POST', '/apps', { name: 'Shop' })).body;
+  const link = (await person.call('POST', '/links', { app_id: app.id, path: '/' })).body;
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/links/${link.id}`);
+  await page.getByRole('button', { name: 'Archive' }).waitFor();
+  await person.call('DELETE', `/links/${link.id}`);
+  const { message } = (await person.call('DELETE', `/links/${link.id}`)).body.error;
+  for (const name of ['Archive', 'Delete']) {
+    await page.getByRole('button', { name }).click();
+    await page.getByRole('dialog').getByRole('button', { name }).click();
+    await page.getByRole('status').getByText(message).waitFor();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText(message).waitFor({ state: 'detached' });
+  }
   expect(faults).toEqual([]);
   await browser.close();
 });

@@ -12,7 +12,7 @@ import { useCanWrite } from '#dashboard/me.ts';
 import { axisFigure, figureOf, type MetricName, mainCurrency, metricNames, shownFigure } from '#dashboard/metrics.ts';
 import { Chart } from '#dashboard/parts/chart.tsx';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
-import { CopyButton, Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
+import { CopyButton, Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { FilterChips, PeriodBar } from '#dashboard/parts/period-bar.tsx';
 import { Ranks } from '#dashboard/parts/ranks.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
@@ -245,7 +245,7 @@ function Actions({ link }: { readonly link: Link }) {
       setOpen('');
       toast(t(saved.archived ? 'link.now_archived' : 'link.now_active'));
     },
-    onError: () => toast(t('failure.server')),
+    onError: (error) => toast(failureText(error)),
   });
   const remove = useMutation({
     mutationFn: () => call('DELETE /links/{id}', { params: { id: link.id } }),
@@ -254,7 +254,7 @@ function Actions({ link }: { readonly link: Link }) {
       toast(t('link.deleted'));
       go('/links');
     },
-    onError: () => toast(t('failure.server')),
+    onError: (error) => toast(failureText(error)),
   });
   if (!canWrite) return null;
   return (
