@@ -87,6 +87,9 @@ export function shownValue(filter: string): string {
   return filter.replaceAll(/\\([,\- \\])/g, '$1');
 }
 
+/** Of a filter with several values. */
+export const shownValues = (filter: string): string[] => (filter.match(/(?:\\.|[^,])+/g) ?? []).map(shownValue);
+
 const dayMs = 86_400_000;
 
 /** The range before or after the current one, in whole days. */

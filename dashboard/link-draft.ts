@@ -1,5 +1,6 @@
 /** A link that is being edited: every field is text until it is sent. */
 import type { Answer, Body } from './api.ts';
+import { listOf, listText } from './list-text.ts';
 import { localTime } from './local-time.ts';
 
 export type Link = Answer<'GET /links/{id}'>;
@@ -38,7 +39,7 @@ export function draftOf(link: Link | null): LinkDraft {
     ...texts,
     destination: link?.fallback_url ?? '',
     path: link?.path ?? '',
-    tags: link?.tags.join(', ') ?? '',
+    tags: listText(link?.tags ?? []),
     expires: link?.expires_at ? localTime(Date.parse(link.expires_at)) : '',
     max_clicks: link?.max_clicks ? String(link.max_clicks) : '',
   };
@@ -54,7 +55,7 @@ export function changesOf(draft: LinkDraft, before: LinkDraft): Body<'PATCH /lin
     changes['fallback_url'] = withScheme(draft.destination) || null;
   }
   if (differs(draft.path, before.path)) changes['path'] = draft.path.trim();
-  if (draft.tags !== before.tags) changes['tags'] = tagsOf(draft.tags);
+  if (draft.tags !== before.tags) changes['tags'] = listOf(draft.tags);
   if (draft.expires !== before.expires) {
     changes['expires_at'] = draft.expires === '' ? null : new Date(draft.expires).toISOString();
   }
@@ -97,6 +98,3 @@ function pathOf(url: string): string {
   const { pathname, search } = new URL(url);
   return pathname + search;
 }
-
-export const tagsOf = (text: string) =>
-  [...new Set(text.split(',').map((tag) => tag.trim()))].filter((tag) => tag !== '');

@@ -12,6 +12,21 @@ export const refreshMs = 30_000;
 /** How often totals are refreshed: one request shows whether something new has arrived. */
 export const totalsMs = 10_000;
 
+const appsPage = 100;
+const appPagesMax = 20;
+
+/** All apps, not only those of the first page, because they are chosen from and looked up by id. */
 export function useApps() {
-  return useQuery({ queryKey: ['apps'], queryFn: () => call('GET /apps', { query: { limit: 100 } }) });
+  return useQuery({ queryKey: ['apps'], queryFn: allApps });
+}
+
+async function allApps(): Promise<Answer<'GET /apps'>> {
+  // An app that is created or deleted meanwhile moves the others to other places.
+  const apps = new Map<string, Answer<'GET /apps'>['data'][number]>();
+  for (let page = 0; ; page++) {
+    const query = { limit: appsPage, offset: page * appsPage };
+    const { data, pagination } = await call('GET /apps', { query });
+    for (const app of data) apps.set(app.id, app);
+    if (!pagination.has_more || page + 1 === appPagesMax) return { data: [...apps.values()], pagination };
+  }
 }

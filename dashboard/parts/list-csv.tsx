@@ -1,6 +1,7 @@
 /** CSV exports of several lists, with the filters of the screen. */
 import { type Answer, call, type Query } from '#dashboard/api.ts';
 import type { Column } from '#dashboard/csv.ts';
+import { listText } from '#dashboard/list-text.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { CsvButton } from './csv-button.tsx';
 
@@ -15,7 +16,7 @@ const linkColumns: readonly Column<Row<'GET /links'>>[] = [
   ['destination', (link) => link.fallback_url ?? ''],
   ['path', (link) => link.path],
   ['campaign', (link) => link.campaign ?? ''],
-  ['tags', (link) => link.tags.join(', ')],
+  ['tags', (link) => listText(link.tags)],
   ['archived', (link) => String(link.archived)],
   ['expires_at', (link) => link.expires_at ?? ''],
   ['created_at', (link) => link.created_at],

@@ -1,9 +1,9 @@
 /** Learning links from an old service: the switch, the progress, and codes that could not be learned. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
 import { type Answer, ApiFailure, call } from '#dashboard/api.ts';
+import { useDraft } from '#dashboard/draft.ts';
 import { ago, share, whole } from '#dashboard/format.ts';
-import { tagsOf } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
@@ -29,29 +29,34 @@ export function AppMigration({ app, canWrite }: { readonly app: App; readonly ca
   );
 }
 
+const draftOf = ({ settings: { migration } }: App) => ({
+  url: migration?.url ?? '',
+  via: migration?.via ?? '',
+  hosts: listText(migration?.destination_hosts ?? []),
+  upgrade: migration?.upgrade_http ?? false,
+});
+type Draft = ReturnType<typeof draftOf>;
+
 function Setting({ app }: { readonly app: App }) {
   const { migration } = app.settings;
-  const [url, setUrl] = useState(migration?.url ?? '');
-  const [via, setVia] = useState(migration?.via ?? '');
-  const [hosts, setHosts] = useState(migration?.destination_hosts.join(', ') ?? '');
-  const [upgrade, setUpgrade] = useState(migration?.upgrade_http ?? false);
+  const { draft, change, saved } = useDraft(draftOf(app));
   const client = useQueryClient();
   const save = useMutation({
-    mutationFn: (isOn: boolean) => {
-      const asked = {
-        url: url.trim(),
-        via: via.trim() || null,
-        destination_hosts: tagsOf(hosts),
-        upgrade_http: upgrade,
+    mutationFn: async (sent: Draft | null) => {
+      const asked = sent && {
+        url: sent.url.trim(),
+        via: sent.via.trim() || null,
+        destination_hosts: listOf(sent.hosts),
+        upgrade_http: sent.upgrade,
       };
-      return call('PATCH /apps/{id}', {
-        params: { id: app.id },
-        body: { settings: { migration: isOn ? asked : null } },
-      });
+      const body = { settings: { migration: asked } };
+      return { sent, stored: await call('PATCH /apps/{id}', { params: { id: app.id }, body }) };
     },
-    onSuccess: async () => {
+    onSuccess: async ({ sent, stored }) => {
+      saved(sent ?? draft, draftOf(stored));
+      client.setQueryData(['app', app.id], stored);
       toast(t('saved'));
-      await Promise.all(['app', 'apps', 'migration'].map((key) => client.invalidateQueries({ queryKey: [key] })));
+      await Promise.all(['apps', 'migration'].map((key) => client.invalidateQueries({ queryKey: [key] })));
     },
   });
   const faults = save.error instanceof ApiFailure ? save.error.fields : new Map<string, string>();
@@ -63,15 +68,15 @@ function Setting({ app }: { readonly app: App }) {
       ref={form}
       onSubmit={(event) => {
         event.preventDefault();
-        save.mutate(true);
+        save.mutate(draft);
       }}
     >
       {save.isError && faults.size === 0 ? <Failure error={save.error} /> : null}
       <div className="grid3">
         <Field
           label={t('move.url')}
-          value={url}
-          onChange={setUrl}
+          value={draft.url}
+          onChange={(url) => change({ url })}
           fault={faultOf('url')}
           placeholder="https://old.example.com/{code}"
           hint={t('move.url_hint', { code: '{code}' })}
@@ -79,8 +84,8 @@ function Setting({ app }: { readonly app: App }) {
         />
         <Field
           label={t('move.hosts')}
-          value={hosts}
-          onChange={setHosts}
+          value={draft.hosts}
+          onChange={(hosts) => change({ hosts })}
           fault={faultOf('destination_hosts')}
           placeholder="www.example.com, shop.example.com"
           hint={t('move.hosts_hint')}
@@ -88,15 +93,19 @@ function Setting({ app }: { readonly app: App }) {
         />
         <Field
           label={t('move.via')}
-          value={via}
-          onChange={setVia}
+          value={draft.via}
+          onChange={(via) => change({ via })}
           fault={faultOf('via')}
           placeholder="cname.old.example.com"
           hint={t('move.via_hint')}
         />
       </div>
       <label className="check">
-        <input type="checkbox" checked={upgrade} onChange={(event) => setUpgrade(event.currentTarget.checked)} />
+        <input
+          type="checkbox"
+          checked={draft.upgrade}
+          onChange={(event) => change({ upgrade: event.currentTarget.checked })}
+        />
         <span>{t('move.upgrade')}</span>
       </label>
       <div className="row">
@@ -104,7 +113,7 @@ function Setting({ app }: { readonly app: App }) {
           {t(migration ? 'save' : 'move.switch_on')}
         </button>
         {migration ? (
-          <button type="button" disabled={save.isPending} onClick={() => save.mutate(false)}>
+          <button type="button" disabled={save.isPending} onClick={() => save.mutate(null)}>
             {t('move.switch_off')}
           </button>
         ) : null}

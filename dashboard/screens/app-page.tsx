@@ -44,8 +44,8 @@ export function AppPage({ id }: { readonly id: string }) {
         <Host app={app.data} />
       </div>
       <AppAssociations app={app.data} />
-      <AppSettings key={app.data.updated_at} app={app.data} canWrite={canWrite} />
-      <AppMigration key={`moving ${app.data.updated_at}`} app={app.data} canWrite={canWrite} />
+      <AppSettings key={`settings ${id}`} app={app.data} canWrite={canWrite} />
+      <AppMigration key={`moving ${id}`} app={app.data} canWrite={canWrite} />
       <section className="card">
         <header>
           <h2>{t('sdk.title')}</h2>

@@ -1,8 +1,10 @@
 /** The settings of an app that owners and members can change. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
-import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { useDraft } from '#dashboard/draft.ts';
+import { changedFields } from '#dashboard/form-changes.ts';
+import { withScheme } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
@@ -20,14 +22,14 @@ const draftOf = (app: App) => ({
   store: app.ios?.app_store_id ?? '',
   iosScheme: app.ios?.uri_scheme ?? '',
   package: app.android?.package_name ?? '',
-  fingerprints: app.android?.sha256_cert_fingerprints.join(', ') ?? '',
+  fingerprints: listText(app.android?.sha256_cert_fingerprints ?? []),
   androidScheme: app.android?.uri_scheme ?? '',
   attribution: String(app.settings.attribution_window_hours),
   probabilistic: String(app.settings.probabilistic_window_hours),
   confidence: String(app.settings.min_confidence),
   privacy: app.settings.privacy_mode,
   tapPage: app.settings.tap_page,
-  conversions: app.settings.conversion_events.join(', '),
+  conversions: listText(app.settings.conversion_events),
   notFound: app.pages?.not_found ?? '',
   expired: app.pages?.expired ?? '',
 });
@@ -36,8 +38,8 @@ type Draft = ReturnType<typeof draftOf>;
 const orNull = (text: string) => text.trim() || null;
 
 /** Numbers that the user mistyped are sent as text: the API says which field is wrong. */
-function changesOf(draft: Draft): Body<'PATCH /apps/{id}'> {
-  const changes = {
+function bodyOf(draft: Draft): Body<'PATCH /apps/{id}'> {
+  const body = {
     name: draft.name,
     host: draft.host.trim(),
     fallback_url: draft.fallback.trim() === '' ? null : withScheme(draft.fallback),
@@ -56,7 +58,7 @@ function changesOf(draft: Draft): Body<'PATCH /apps/{id}'> {
         ? null
         : {
             package_name: draft.package.trim(),
-            sha256_cert_fingerprints: tagsOf(draft.fingerprints),
+            sha256_cert_fingerprints: listOf(draft.fingerprints),
             uri_scheme: orNull(draft.androidScheme),
           },
     pages: { not_found: orNull(draft.notFound), expired: orNull(draft.expired) },
@@ -66,41 +68,42 @@ function changesOf(draft: Draft): Body<'PATCH /apps/{id}'> {
       min_confidence: settingNumber(draft.confidence),
       privacy_mode: draft.privacy,
       tap_page: draft.tapPage,
-      conversion_events: tagsOf(draft.conversions),
+      conversion_events: listOf(draft.conversions),
     },
   };
-  return changes as Body<'PATCH /apps/{id}'>;
+  return body as Body<'PATCH /apps/{id}'>;
 }
 
 export function AppSettings({ app, canWrite }: { readonly app: App; readonly canWrite: boolean }) {
-  const [before] = useState(() => draftOf(app));
-  const [draft, setDraft] = useState(before);
+  const { before, draft, change, saved } = useDraft(draftOf(app));
   const client = useQueryClient();
   const save = useMutation({
-    mutationFn: () => call('PATCH /apps/{id}', { params: { id: app.id }, body: changesOf(draft) }),
-    onSuccess: async () => {
+    mutationFn: async (sent: Draft) => {
+      const body = changedFields(bodyOf(sent), bodyOf(before));
+      return { sent, stored: await call('PATCH /apps/{id}', { params: { id: app.id }, body }) };
+    },
+    onSuccess: async ({ sent, stored }) => {
+      saved(sent, draftOf(stored));
+      client.setQueryData(['app', app.id], stored);
       toast(t('saved'));
-      await Promise.all([
-        client.invalidateQueries({ queryKey: ['app', app.id] }),
-        client.invalidateQueries({ queryKey: ['apps'] }),
-      ]);
+      await client.invalidateQueries({ queryKey: ['apps'] });
     },
   });
   const faults = save.error instanceof ApiFailure ? save.error.fields : new Map<string, string>();
   const field = (name: keyof Draft, apiName: string) => ({
     value: draft[name],
-    onChange: (value: string) => setDraft({ ...draft, [name]: value }),
+    onChange: (value: string) => change({ [name]: value }),
     fault: faults.get(apiName),
   });
   const form = useFaultFocus(save.error);
-  const isUnchanged = JSON.stringify(draft) === JSON.stringify(before);
+  const isUnchanged = Object.keys(changedFields(bodyOf(draft), bodyOf(before))).length === 0;
   return (
     <form
       className="card"
       ref={form}
       onSubmit={(event) => {
         event.preventDefault();
-        save.mutate();
+        save.mutate(draft);
       }}
     >
       <header>
@@ -160,7 +163,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
               ['full_ip', t('privacy.full_ip')],
               ['no_ip', t('privacy.no_ip')],
             ]}
-            onChange={(privacy) => setDraft({ ...draft, privacy })}
+            onChange={(privacy) => change({ privacy })}
           />
           <Choice
             label={t('app.tap_page')}
@@ -170,7 +173,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
               ['ios', t('tap_page.ios')],
               ['mobile', t('tap_page.mobile')],
             ]}
-            onChange={(tapPage) => setDraft({ ...draft, tapPage })}
+            onChange={(tapPage) => change({ tapPage })}
           />
         </div>
       </fieldset>

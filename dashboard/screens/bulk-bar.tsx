@@ -11,7 +11,7 @@ import {
   matchingMax,
 } from '#dashboard/bulk.ts';
 import { whole } from '#dashboard/format.ts';
-import { tagsOf } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { Confirm, Dialog } from '#dashboard/parts/dialog.tsx';
 import { failureText } from '#dashboard/parts/feedback.tsx';
 import { Field } from '#dashboard/parts/fields.tsx';
@@ -170,7 +170,7 @@ function TagDialog({ title, count, onClose, onDone }: TagDialogProps) {
     queryKey: ['tags'],
     queryFn: () => call('GET /tags', { query: { limit: tagsShown } }),
   });
-  const tags = tagsOf(text);
+  const tags = listOf(text);
   return (
     <Dialog title={t(title)} onClose={onClose}>
       <form
@@ -197,7 +197,7 @@ function TagDialog({ title, count, onClose, onDone }: TagDialogProps) {
                   key={tag}
                   type="button"
                   className="tag plain cut"
-                  onClick={() => setText([...tags, tag].join(', '))}
+                  onClick={() => setText(listText([...tags, tag]))}
                 >
                   {tag}
                 </button>

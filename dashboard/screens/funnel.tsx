@@ -1,10 +1,10 @@
 /** The funnel: how many clicks or installs reach each of several steps. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useAddress, useView } from '#dashboard/address.ts';
+import { filterValue, shownValues, useAddress, useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
 import { share, whole } from '#dashboard/format.ts';
-import { tagsOf } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { GrowthHead } from '#dashboard/parts/growth-head.tsx';
@@ -74,9 +74,9 @@ export function Funnel() {
 
 /** Sent with Enter or when the field loses focus, because each change would cost an expensive query. */
 function Steps({ events, onChange }: { readonly events: string; readonly onChange: (events: string) => void }) {
-  const [text, setText] = useState(events);
+  const [text, setText] = useState(listText(shownValues(events)));
   const send = () => {
-    const next = tagsOf(text).join(',');
+    const next = listOf(text).map(filterValue).join(',');
     if (next !== events) onChange(next);
   };
   return (

@@ -5,7 +5,7 @@ import { useLocation } from 'wouter';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
 import { headerOf } from '#dashboard/csv.ts';
 import { whole } from '#dashboard/format.ts';
-import { tagsOf } from '#dashboard/link-draft.ts';
+import { listOf } from '#dashboard/list-text.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure } from '#dashboard/parts/feedback.tsx';
@@ -55,7 +55,7 @@ export function ImportForm({ onClose }: { readonly onClose: () => void }) {
   const { begin, sent } = useUpload({
     app_id: chosenApp,
     source,
-    hosts: tagsOf(hosts),
+    hosts: listOf(hosts),
     columns: Object.fromEntries(Object.entries(columns).filter(([, column]) => column !== '')),
     upgrade_http: upgrades,
     ...(source === 'branch' && branchKey.trim() !== '' ? { branch_key: branchKey.trim() } : {}),

@@ -1,11 +1,12 @@
 /** The drawer for creating or editing a link. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Suspense, useState } from 'react';
-import { ApiFailure } from '#dashboard/api.ts';
+import { type Answer, ApiFailure } from '#dashboard/api.ts';
 import { type Availability, useAvailability } from '#dashboard/code-availability.ts';
 import { changed, draftOf, type Link, type LinkDraft } from '#dashboard/link-draft.ts';
 import { LinkSaving, type PasswordDraft } from '#dashboard/link-saving.ts';
 import { clicksUsed } from '#dashboard/link-words.ts';
+import { useMe } from '#dashboard/me.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, More, useFaultFocus } from '#dashboard/parts/fields.tsx';
@@ -31,7 +32,7 @@ interface LinkFormProps {
 }
 
 export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
-  const apps = useApps().data?.data ?? [];
+  const { apps, refused } = useAppsFor(link, appId);
   const [before] = useState(() => draftOf(link));
   const [draft, setDraft] = useState(code === undefined ? before : { ...before, short_code: code });
   const [rulesBefore] = useState(() => (link?.rules ?? []).map(ruleDraftOf));
@@ -39,7 +40,6 @@ export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
   const [password, setPassword] = useState<PasswordDraft>({ text: '', isRemoved: false });
   const [saving] = useState(() => new LinkSaving(link, before));
   const [chosenApp, setApp] = useState(link?.app_id ?? appId ?? '');
-  const isServed = (one: (typeof apps)[number]) => one.host_verification.status === 'verified';
   const app = apps.find(({ id }) => id === chosenApp) ?? apps.find(isServed) ?? apps[0];
   const availability = useAvailability(app?.id ?? '', draft.short_code, before.short_code);
   const client = useQueryClient();
@@ -74,6 +74,7 @@ export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
       >
         <div className="fields">
           {save.isError && !isAboutField(save.error) ? <Failure error={save.error} /> : null}
+          {refused ? <p className="notice warn small">{refused}</p> : null}
           {!link && apps.length > 1 ? (
             <Choice
               label={t('link.app')}
@@ -106,13 +107,31 @@ export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
           <button type="button" onClick={onClose}>
             {t('cancel')}
           </button>
-          <button type="submit" className="primary" disabled={save.isPending || isUnchanged}>
+          <button type="submit" className="primary" disabled={save.isPending || isUnchanged || (!link && !app)}>
             {t(link ? 'save' : 'link.create')}
           </button>
         </footer>
       </form>
     </Dialog>
   );
+}
+
+type ListedApp = Answer<'GET /apps'>['data'][number];
+
+const isServed = (app: ListedApp) => app.host_verification.status === 'verified';
+
+/** The apps in which the link may be: its own, or those in which the user may create links; and why the asked one is none. */
+function useAppsFor(link: Link | null, appId: string | undefined) {
+  const { all, organizations } = useMe();
+  const found = useApps().data?.data;
+  if (link) return { apps: (found ?? []).filter(({ id }) => id === link.app_id), refused: '' };
+  const writable = organizations.filter(({ role }) => role !== 'viewer').map(({ id }) => id);
+  const apps = (found ?? []).filter(({ organization_id }) => writable.includes(organization_id));
+  const asked = found?.find(({ id }) => id === appId);
+  const owner = all.find(({ id }) => id === asked?.organization_id)?.name ?? '';
+  if (found && apps.length === 0) return { apps, refused: t('link.no_app') };
+  const isRefused = asked !== undefined && !apps.includes(asked);
+  return { apps, refused: isRefused ? t('link.only_viewer', { name: owner, app: asked.name }) : '' };
 }
 
 const noFaults: ReadonlyMap<string, string> = new Map();

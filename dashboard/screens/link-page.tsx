@@ -7,17 +7,18 @@ import { type Answer, call, urlOf } from '#dashboard/api.ts';
 import { ago, bare, country, time } from '#dashboard/format.ts';
 import type { Link } from '#dashboard/link-draft.ts';
 import { clicksUsed } from '#dashboard/link-words.ts';
+import { listText } from '#dashboard/list-text.ts';
 import { useCanWrite } from '#dashboard/me.ts';
 import { axisFigure, figureOf, type MetricName, mainCurrency, metricNames, shownFigure } from '#dashboard/metrics.ts';
 import { Chart } from '#dashboard/parts/chart.tsx';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
-import { CopyButton, Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
+import { CopyButton, Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { FilterChips, PeriodBar } from '#dashboard/parts/period-bar.tsx';
 import { Ranks } from '#dashboard/parts/ranks.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
 import { pointsOf } from '#dashboard/points.ts';
-import { refreshMs } from '#dashboard/queries.ts';
+import { refreshMs, useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { LinkForm } from './link-form.tsx';
 import { LinkHistory } from './link-history.tsx';
@@ -183,7 +184,7 @@ function Details({ link }: { readonly link: Link }) {
     [t('link.android'), link.android_url],
     [t('link.path'), link.path],
     [t('link.campaign'), link.campaign],
-    [t('link.tags'), link.tags.join(', ')],
+    [t('link.tags'), listText(link.tags)],
     [
       'UTM',
       [link.utm_source, link.utm_medium, link.utm_campaign, link.utm_term, link.utm_content]
@@ -232,7 +233,7 @@ function Details({ link }: { readonly link: Link }) {
 }
 
 function Actions({ link }: { readonly link: Link }) {
-  const canWrite = useCanWrite();
+  const canWrite = useCanWrite(useApps().data?.data.find(({ id }) => id === link.app_id)?.organization_id);
   const [open, setOpen] = useState<'' | 'edit' | 'share' | 'archive' | 'delete'>('');
   const [, go] = useLocation();
   const client = useQueryClient();
@@ -244,7 +245,7 @@ function Actions({ link }: { readonly link: Link }) {
       setOpen('');
       toast(t(saved.archived ? 'link.now_archived' : 'link.now_active'));
     },
-    onError: () => toast(t('failure.server')),
+    onError: (error) => toast(failureText(error)),
   });
   const remove = useMutation({
     mutationFn: () => call('DELETE /links/{id}', { params: { id: link.id } }),
@@ -253,7 +254,7 @@ function Actions({ link }: { readonly link: Link }) {
       toast(t('link.deleted'));
       go('/links');
     },
-    onError: () => toast(t('failure.server')),
+    onError: (error) => toast(failureText(error)),
   });
   if (!canWrite) return null;
   return (

@@ -2,7 +2,9 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
-import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { changedFields } from '#dashboard/form-changes.ts';
+import { withScheme } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Checks } from '#dashboard/parts/checks.tsx';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
@@ -33,7 +35,7 @@ const draftOf = (postback: Postback | undefined) => ({
   method: postback?.method ?? ('GET' as const),
   body: postback?.body ?? '',
   description: postback?.description ?? '',
-  names: postback?.event_names?.join(', ') ?? '',
+  names: listText(postback?.event_names ?? []),
   events: (postback?.events ?? []) as readonly Content['events'][number][],
   campaigns: (postback?.campaigns ?? []) as readonly string[],
   appIds: (postback?.app_ids ?? []) as readonly string[],
@@ -49,7 +51,7 @@ function contentOf(draft: Draft) {
     body: draft.method === 'POST' && draft.body.trim() !== '' ? draft.body.trim() : null,
     description: draft.description,
     events: [...draft.events],
-    event_names: draft.events.includes('event.recorded') ? tagsOf(draft.names) : null,
+    event_names: draft.events.includes('event.recorded') ? listOf(draft.names) : null,
     campaigns: listOrNull(draft.campaigns),
     app_ids: listOrNull(draft.appIds),
   };
@@ -61,14 +63,18 @@ export function PostbackForm({ postback, onClose }: PostbackFormProps) {
   const { organizations } = useMe();
   const writable = organizations.filter(({ role }) => role !== 'viewer');
   const [organization, setOrganization] = useState(postback?.organization_id ?? writable[0]?.id ?? '');
-  const [draft, setDraft] = useState(() => draftOf(postback));
+  const [before] = useState(() => draftOf(postback));
+  const [draft, setDraft] = useState(before);
   const change = (part: Partial<Draft>) => setDraft((now) => ({ ...now, ...part }));
   const client = useQueryClient();
   const save = useMutation({
-    mutationFn: () =>
-      postback
-        ? call('PATCH /postbacks/{postback_id}', { params: { postback_id: postback.id }, body: contentOf(draft) })
-        : call('POST /postbacks', { body: { ...contentOf(draft), organization_id: organization } }),
+    mutationFn: async () => {
+      const body = contentOf(draft);
+      if (!postback) return await call('POST /postbacks', { body: { ...body, organization_id: organization } });
+      const changes = changedFields(body, contentOf(before));
+      if (Object.keys(changes).length === 0) return postback;
+      return await call('PATCH /postbacks/{postback_id}', { params: { postback_id: postback.id }, body: changes });
+    },
     onSuccess: async (saved) => {
       client.setQueryData(['postback', saved.id], saved);
       toast(t('saved'));

@@ -5,6 +5,7 @@ import { Link, useLocation } from 'wouter';
 import { useView } from '#dashboard/address.ts';
 import { call } from '#dashboard/api.ts';
 import { ago, bare, time } from '#dashboard/format.ts';
+import { listText } from '#dashboard/list-text.ts';
 import { useCanWrite } from '#dashboard/me.ts';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
@@ -68,8 +69,8 @@ function Details({ postback }: { readonly postback: Postback }) {
     [t('posts.preview'), `${postback.method} ${previewOf(postback.url).text}`],
     [t('posts.body'), postback.body],
     [t('hooks.events'), postback.events.map((type) => named('posts.event', type)).join(' · ')],
-    [t('hooks.names'), postback.event_names?.join(', ') ?? null],
-    [t('posts.campaigns'), postback.campaigns?.join(', ') ?? t('posts.all_campaigns')],
+    [t('hooks.names'), postback.event_names && listText(postback.event_names)],
+    [t('posts.campaigns'), postback.campaigns ? listText(postback.campaigns) : t('posts.all_campaigns')],
     [t('hooks.apps'), appNames?.join(', ') ?? t('all_apps')],
     [t('links.created'), time(postback.created_at, timezone)],
   ];

@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, call } from '#dashboard/api.ts';
+import { changedFields } from '#dashboard/form-changes.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
@@ -21,14 +22,21 @@ export function UtmTemplateForm({ template, onClose }: UtmTemplateFormProps) {
   const [name, setName] = useState(template?.name ?? '');
   const [scope, setScope] = useState(template?.app_id ?? template?.organization_id);
   const [draft, setDraft] = useState(() => utmDraftOf(template));
+  const [before] = useState({ name, app_id: template?.app_id ?? null, ...draft });
   const client = useQueryClient();
   const chosen = scopes.find(({ value }) => value === scope) ?? scopes[0];
   const save = useMutation({
-    mutationFn: () => {
-      const body = { name, app_id: chosen?.app_id ?? null, ...draft };
-      return template
-        ? call('PATCH /utm-templates/{template_id}', { params: { template_id: template.id }, body })
-        : call('POST /utm-templates', { body: { ...body, organization_id: chosen?.organization_id ?? '' } });
+    mutationFn: async () => {
+      // Its app may be unknown here.
+      const app_id = template && chosen?.value !== scope ? template.app_id : (chosen?.app_id ?? null);
+      const body = { name, app_id, ...draft };
+      if (!template)
+        return await call('POST /utm-templates', {
+          body: { ...body, organization_id: chosen?.organization_id ?? '' },
+        });
+      const changes = changedFields(body, before);
+      if (Object.keys(changes).length === 0) return template;
+      return await call('PATCH /utm-templates/{template_id}', { params: { template_id: template.id }, body: changes });
     },
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ['utm-templates'] });

@@ -2,7 +2,9 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, type Body, call } from '#dashboard/api.ts';
-import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { changedFields } from '#dashboard/form-changes.ts';
+import { withScheme } from '#dashboard/link-draft.ts';
+import { listOf, listText } from '#dashboard/list-text.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Checks } from '#dashboard/parts/checks.tsx';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
@@ -35,33 +37,43 @@ interface WebhookFormProps {
   readonly onClose: () => void;
 }
 
+const draftOf = (webhook: Webhook | undefined) => ({
+  url: webhook?.url ?? '',
+  description: webhook?.description ?? '',
+  names: listText(webhook?.event_names ?? []),
+  events: (webhook?.events ?? []) as readonly EventType[],
+  appIds: (webhook?.app_ids ?? []) as readonly string[],
+});
+type Draft = ReturnType<typeof draftOf>;
+
+const hasNames = ({ events }: Draft) => events.includes('event.recorded');
+
+function bodyOf(draft: Draft) {
+  return {
+    url: withScheme(draft.url),
+    description: draft.description,
+    events: [...draft.events],
+    event_names: hasNames(draft) ? listOf(draft.names) : null,
+    app_ids: draft.appIds.length === 0 ? null : [...draft.appIds],
+  };
+}
+
 export function WebhookForm({ webhook, onClose }: WebhookFormProps) {
   const { organizations } = useMe();
   const writable = organizations.filter(({ role }) => role !== 'viewer');
   const [organization, setOrganization] = useState(webhook?.organization_id ?? writable[0]?.id ?? '');
-  const [draft, setDraft] = useState({
-    url: webhook?.url ?? '',
-    description: webhook?.description ?? '',
-    names: webhook?.event_names?.join(', ') ?? '',
-  });
-  const [events, setEvents] = useState<readonly EventType[]>(webhook?.events ?? []);
-  const [appIds, setAppIds] = useState<readonly string[]>(webhook?.app_ids ?? []);
+  const [before] = useState(() => draftOf(webhook));
+  const [draft, setDraft] = useState(before);
+  const change = (part: Partial<Draft>) => setDraft((now) => ({ ...now, ...part }));
   const client = useQueryClient();
-  const hasNames = events.includes('event.recorded');
   const save = useMutation({
     mutationFn: async () => {
-      const body = {
-        url: withScheme(draft.url),
-        description: draft.description,
-        events: [...events],
-        event_names: hasNames ? tagsOf(draft.names) : null,
-        app_ids: appIds.length === 0 ? null : [...appIds],
-      };
-      if (webhook) {
-        await call('PATCH /webhooks/{webhook_id}', { params: { webhook_id: webhook.id }, body });
-        return null;
-      }
-      return (await call('POST /webhooks', { body: { ...body, organization_id: organization } })).secret;
+      const body = bodyOf(draft);
+      if (!webhook) return (await call('POST /webhooks', { body: { ...body, organization_id: organization } })).secret;
+      const changes = changedFields(body, bodyOf(before));
+      if (Object.keys(changes).length > 0)
+        await call('PATCH /webhooks/{webhook_id}', { params: { webhook_id: webhook.id }, body: changes });
+      return null;
     },
     onSuccess: async () => {
       await Promise.all([
@@ -75,9 +87,9 @@ export function WebhookForm({ webhook, onClose }: WebhookFormProps) {
   });
   if (save.data) return <SecretReady title={t('hooks.ready')} secret={save.data} onClose={onClose} />;
   const faults = save.error instanceof ApiFailure ? save.error.fields : new Map<string, string>();
-  const field = (name: keyof typeof draft, apiName: string) => ({
+  const field = (name: 'url' | 'description' | 'names', apiName: string) => ({
     value: draft[name],
-    onChange: (value: string) => setDraft({ ...draft, [name]: value }),
+    onChange: (value: string) => change({ [name]: value }),
     fault: faults.get(apiName),
   });
   const isShownAtField = ['url', 'description', 'event_names'].some((name) => faults.has(name));
@@ -109,18 +121,18 @@ export function WebhookForm({ webhook, onClose }: WebhookFormProps) {
               options={writable.map(({ id, name }) => [id, name] as const)}
               onChange={(id) => {
                 setOrganization(id);
-                setAppIds([]);
+                change({ appIds: [] });
               }}
             />
           ) : null}
           <Checks
             legend={t('hooks.events')}
             options={eventTypes.map((type) => [type, named('hooks.event', type)] as const)}
-            chosen={events}
-            onChange={setEvents}
+            chosen={draft.events}
+            onChange={(events) => change({ events })}
             hasCodes
           />
-          {hasNames ? (
+          {hasNames(draft) ? (
             <Field
               label={t('hooks.names')}
               {...field('names', 'event_names')}
@@ -129,13 +141,13 @@ export function WebhookForm({ webhook, onClose }: WebhookFormProps) {
               isRequired
             />
           ) : null}
-          <OnlyApps organization={organization} chosen={appIds} onChange={setAppIds} />
+          <OnlyApps organization={organization} chosen={draft.appIds} onChange={(appIds) => change({ appIds })} />
         </div>
         <footer>
           <button type="button" onClick={onClose}>
             {t('cancel')}
           </button>
-          <button type="submit" className="primary" disabled={save.isPending || events.length === 0}>
+          <button type="submit" className="primary" disabled={save.isPending || draft.events.length === 0}>
             {t(webhook ? 'save' : 'hooks.create')}
           </button>
         </footer>

@@ -5,6 +5,7 @@ import { Link, useLocation } from 'wouter';
 import { useView } from '#dashboard/address.ts';
 import { call } from '#dashboard/api.ts';
 import { ago, bare, time } from '#dashboard/format.ts';
+import { listText } from '#dashboard/list-text.ts';
 import { useCanWrite } from '#dashboard/me.ts';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
@@ -65,7 +66,7 @@ function Details({ webhook }: { readonly webhook: Webhook }) {
     [t('hooks.url'), webhook.url],
     [t('hooks.description'), webhook.description],
     [t('hooks.events'), webhook.events.map((type) => named('hooks.event', type)).join(' · ')],
-    [t('hooks.names'), webhook.event_names?.join(', ') ?? null],
+    [t('hooks.names'), webhook.event_names && listText(webhook.event_names)],
     [t('hooks.apps'), appNames?.join(', ') ?? t('all_apps')],
     [t('hooks.old_secret'), until ? t('hooks.old_secret_until', { time: time(until, timezone) }) : null],
     [t('links.created'), time(webhook.created_at, timezone)],

@@ -16,7 +16,8 @@ export interface Flight {
 export interface StoredEvent {
   readonly name: string;
   readonly event_id: string;
-  timestamp: number;
+  /** Text if the caller gave it; it is sent as it is. */
+  timestamp: number | string;
   readonly [field: string]: unknown;
 }
 

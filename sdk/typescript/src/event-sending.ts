@@ -51,8 +51,10 @@ export class EventSending {
     const { offsetMs } = this.#clock;
     for (const [at, event] of events.entries()) {
       const shift = (this.#untimed.has(event.event_id) && offsetMs) || 0;
-      const timestamp = Math.min(event.timestamp + shift, this.#clock.now());
-      if (timestamp !== event.timestamp) {
+      const tracked = event.timestamp as number;
+      const timestamp = Math.min(tracked + shift, this.#clock.now());
+      // NaN, which is no change, if it is text.
+      if (timestamp - tracked) {
         event.timestamp = timestamp;
         await this.#queue.change(keys[at] as string, event);
       }

@@ -2,15 +2,14 @@
  * Texts in one file, to which changes are appended: `["key","text"]` sets, `[["key", …]]` removes. Whatever is written
  * at one moment is written and synced together. The file is rewritten when most of it is out of date.
  */
-import { closeSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { type FileHandle, open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { takeLock } from './file-lock.ts';
 import type { Store } from './platform.ts';
 
 /** A rewrite costs as much as this many lines. */
 const LINES_MIN = 2_000;
-
-const openPaths = new Set<string>();
 
 export class FileStore implements Store {
   readonly #path: string;
@@ -19,16 +18,22 @@ export class FileStore implements Store {
   #lines = 0;
   #pending: string[] = [];
   #writing: Promise<void> | null = null;
-  #closed = false;
+  readonly #unlock: () => void;
+  #closing: Promise<void> | null = null;
 
   /** @throws if another process has the file open. */
   constructor(path: string) {
     mkdirSync(dirname(path), { recursive: true });
-    lock(path);
     this.#path = path;
-    const { texts, lines } = read(path);
-    this.#texts = texts;
-    this.#lines = lines;
+    this.#unlock = takeLock(`${path}.lock`, (pid) => inUse(path, pid));
+    try {
+      const { texts, lines } = read(path);
+      this.#texts = texts;
+      this.#lines = lines;
+    } catch (error) {
+      this.#unlock();
+      throw error;
+    }
   }
 
   get(key: string): string | undefined {
@@ -56,16 +61,23 @@ export class FileStore implements Store {
     if (known.length > 0) await this.#append([known]);
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await this.#writing;
-    await this.#file?.close();
-    unlock(this.#path);
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    try {
+      // Whoever wrote knows of a failure.
+      if (this.#writing) await this.#writing.catch(() => undefined);
+      if (this.#file) await this.#file.close();
+    } finally {
+      this.#unlock();
+    }
   }
 
   #append(change: unknown): Promise<void> {
-    if (this.#closed) return Promise.reject(new Error(`${this.#path} is closed`));
+    if (this.#closing) return Promise.reject(new Error(`${this.#path} is closed`));
     // A line that was cut by a crash ends where the next one begins.
     this.#pending.push(`\n${JSON.stringify(change)}`);
     const before = this.#writing ?? Promise.resolve();
@@ -88,12 +100,18 @@ export class FileStore implements Store {
   async #rewrite(): Promise<void> {
     const draft = `${this.#path}.new`;
     const file = await open(draft, 'w', 0o600);
-    this.#lines = this.#texts.size;
-    await file.write([...this.#texts].map((entry) => `\n${JSON.stringify(entry)}`).join(''));
-    await file.datasync();
-    await rename(draft, this.#path);
-    await this.#file?.close();
+    try {
+      await file.write([...this.#texts].map((entry) => `\n${JSON.stringify(entry)}`).join(''));
+      await file.datasync();
+      await rename(draft, this.#path);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    const old = this.#file;
     this.#file = file;
+    this.#lines = this.#texts.size;
+    await old?.close();
   }
 }
 
@@ -118,37 +136,10 @@ function read(path: string): { texts: Map<string, string>; lines: number } {
   return { texts, lines: lines.length };
 }
 
-/** The lock names its process, so that one that was killed does not keep it. */
-function lock(path: string): void {
-  const inUse = (by: string) => new Error(`${path} is in use by ${by}. Give each process its own queueFile.`);
-  if (openPaths.has(path)) throw inUse('another client of this process');
-  for (;;) {
-    try {
-      const file = openSync(`${path}.lock`, 'wx', 0o600);
-      writeSync(file, String(process.pid));
-      closeSync(file);
-      openPaths.add(path);
-      return;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    }
-    const owner = Number(readFileSync(`${path}.lock`, 'utf8'));
-    if (owner !== process.pid && isAlive(owner)) throw inUse(`process ${owner}`);
-    unlinkSync(`${path}.lock`);
-  }
-}
-
-function unlock(path: string): void {
-  openPaths.delete(path);
-  unlinkSync(`${path}.lock`);
-}
-
-function isAlive(pid: number): boolean {
-  if (pid === 0) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
+function inUse(path: string, pid: number): Error {
+  const advice = 'Give each process its own queueFile.';
+  if (pid === process.pid) return new Error(`${path} is in use by another client of this process. ${advice}`);
+  return new Error(
+    `${path} is in use by process ${pid}. ${advice} If process ${pid} is another program, delete ${path}.lock.`,
+  );
 }

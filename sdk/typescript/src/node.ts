@@ -23,7 +23,7 @@ export interface Whose {
   readonly linkId?: string | undefined;
   readonly clickId?: string | undefined;
   readonly sessionId?: string | undefined;
-  /** Epoch milliseconds; default: now. */
+  /** Epoch milliseconds, sent as they are; default: now, by the server's clock if yours is wrong. */
   readonly timestamp?: number | undefined;
   /** Yours, so that the same event counts once within 24 hours however often you track it. */
   readonly eventId?: string | undefined;
@@ -38,42 +38,59 @@ export interface NodeSignpost extends Pick<Signpost, 'createLink' | 'flush' | 'c
 /** One per process. @throws if another process has the queue file open. */
 export function createSignpost({ queueFile, ...options }: NodeOptions): NodeSignpost {
   const file = queueFile === undefined ? null : new FileStore(queueFile);
-  const client = new Client(
-    { ...options, consent: 'all' },
-    {
-      kind: 'server',
-      store: file ?? memoryStore(),
-      send: fetchSend(isUnsent),
-      now: Date.now,
-      random: Math.random,
-      newId: (kind) => `${kind}-${randomUUID()}`,
-      // Waiting keeps no process alive.
-      timer: (fire, delayMs) => setTimeout(fire, delayMs).unref(),
-      exclusively: async (work) => {
-        await work();
-        return true;
-      },
-      device: () => ({}),
-      links: () => links,
-    },
-  );
+  const client = newClient(options, file);
   return {
     track(name, { installId, deviceId, userId, linkId, clickId, sessionId, timestamp, eventId, ...details }) {
       const ids = { install_id: installId, device_id: deviceId, user_id: userId };
       if (!installId && !deviceId && !userId)
         throw new TypeError(`track('${name}') needs one of installId, deviceId and userId`);
       const named = { link_id: linkId, click_id: clickId, session_id: sessionId };
-      const own = { ...(timestamp === undefined ? {} : { timestamp }), ...(eventId ? { event_id: eventId } : {}) };
+      const time = new Date(timestamp ?? Date.now());
+      if (Number.isNaN(time.getTime()))
+        throw new TypeError(`track('${name}') needs its timestamp in epoch milliseconds`);
+      // As text, which no clock corrects.
+      const timed = (timestamp ?? null) === null ? {} : { timestamp: time.toISOString() };
+      const own = { ...timed, ...(eventId ? { event_id: eventId } : {}) };
       return client.track(name, details, { ...ids, ...named, ...own });
     },
     createLink: (link) => client.createLink(link),
     flush: () => client.flush(),
     check: () => client.check(),
     async close() {
-      await client.flush();
-      await file?.close();
+      try {
+        await client.flush();
+      } finally {
+        await file?.close();
+      }
     },
   };
+}
+
+function newClient(options: Omit<NodeOptions, 'queueFile'>, file: FileStore | null): Client {
+  try {
+    return new Client(
+      { ...options, consent: 'all' },
+      {
+        kind: 'server',
+        store: file ?? memoryStore(),
+        send: fetchSend(isUnsent),
+        now: Date.now,
+        random: Math.random,
+        newId: (kind) => `${kind}-${randomUUID()}`,
+        // Waiting keeps no process alive.
+        timer: (fire, delayMs) => setTimeout(fire, delayMs).unref(),
+        exclusively: async (work) => {
+          await work();
+          return true;
+        },
+        device: () => ({}),
+        links: () => links,
+      },
+    );
+  } catch (error) {
+    void file?.close();
+    throw error;
+  }
 }
 
 const codes = new Set([
