@@ -79,7 +79,7 @@ test('a file is refused while its process runs, and free once that was killed', 
 });
 
 test('of processes that race for the file of a killed one, exactly one gets it', async () => {
-  const rounds = 200;
+  const rounds = 40;
   const stale = await lockOfKilled();
   for (let n = 0; n < rounds; n++) writeFileSync(`${pathOf(n)}.lock`, stale);
   const startMs = Date.now() + 1_000;
