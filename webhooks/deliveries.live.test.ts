@@ -357,6 +357,47 @@ test('a postback is sent with its method and without a signature, retried on the
   expect(shown).toEqual([{ url: template }]);
 });
 
+test('a message of an app that was removed from its endpoint is not sent, and is deleted', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url, { appIds: ['app_1'] });
+  const [own = '', removed = ''] = await stage.addMessages(endpoint, 2, 'event.recorded');
+  const of = (id: string, app_id: string) =>
+    stage.db.execute('UPDATE webhook_messages SET data = $2 WHERE id = $1', [id, JSON.stringify({ app_id })]);
+  await of(own, 'app_1');
+  await of(removed, 'app_2');
+  await stage.deliverAll();
+  expect(to.ids()).toEqual([own]);
+  expect(await stage.message(removed)).toBeUndefined();
+  expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
+});
+
+test('an attempt that was in progress when its message was removed leaves no trace', async () => {
+  const to = await receiver();
+  to.answer = () => undefined;
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.addMessages(endpoint, 1, 'event.recorded');
+  await stage.db.execute('UPDATE webhook_messages SET data = \'{"app_id":"app_2"}\' WHERE id = $1', [id]);
+  const slow = stage.process({ timeLimitMs: 600_000 });
+  expect(await slow.claim()).toBe(1);
+  await expect.poll(() => to.ids()).toEqual([id]);
+  await stage.db.execute("UPDATE webhook_endpoints SET app_ids = '{app_1}' WHERE id = $1", [endpoint.id]);
+  await to.stop();
+  await slow.settled();
+  expect([await stage.message(id), await stage.outcomes(endpoint)]).toEqual([undefined, []]);
+});
+
+test('an endpoint for some apps hears only of disabled endpoints for the same apps', async () => {
+  const [gone, watching] = [await receiver(410), await receiver()];
+  const all = await stage.endpoint(gone.url);
+  const { organization_id: organizationId } = all;
+  const both = await stage.endpoint(gone.url, { organizationId, appIds: ['app_1', 'app_2'] });
+  const one = await stage.endpoint(gone.url, { organizationId, appIds: ['app_1'] });
+  await stage.endpoint(watching.url, { organizationId, appIds: ['app_1'], events: ['endpoint.disabled'] });
+  for (const endpoint of [all, both, one]) await stage.addMessages(endpoint);
+  await stage.deliverAll();
+  expect(watching.received.map(({ body }) => JSON.parse(body).data.id)).toEqual([one.id]);
+});
+
 test('a postback cannot reach internal addresses either', async () => {
   const to = await receiver();
   const endpoint = await stage.endpoint(`${to.url}?i={event_id}`, { postback: { method: 'GET' } });

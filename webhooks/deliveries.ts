@@ -117,6 +117,7 @@ export class Deliveries {
   async #deliver(message: ClaimedMessage): Promise<void> {
     try {
       const { clock, store } = this.#parts;
+      if (!message.is_for_apps) return await store.remove(message);
       const attemptedMs = clock();
       const started = performance.now();
       const outcome = await this.#send(message, attemptedMs);

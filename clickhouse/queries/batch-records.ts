@@ -87,20 +87,26 @@ GROUP BY organization_id, app_id`,
   };
 }
 
-/** Some clicks of a batch, always in the same order. @param app_ids null: of every app. */
+/**
+ * Some clicks of a batch, always in the same order. @param app_ids the apps whose clicks were counted; null: all.
+ * @param wanted_apps the only apps whose clicks are returned; null: all.
+ */
 export function clicksOfPart(
   organization_id: string,
   app_ids: readonly string[] | null,
   place: BatchPlace,
-  limit: number,
-  offset: number,
+  page: { readonly limit: number; readonly offset: number },
+  wanted_apps: readonly string[] | null,
 ): Question {
   const apps = app_ids === null ? '' : ' AND app_id IN {app_ids:Array(String)}';
+  const wanted = wanted_apps === null ? '' : 'WHERE app_id IN {wanted_apps:Array(String)} ';
+  const columns = webhookColumns.clicks.join(', ');
   return {
-    sql: `SELECT ${webhookColumns.clicks.join(', ')} FROM clicks
+    sql: `SELECT ${columns} FROM (SELECT ${columns}, producer_id, frame_no, idx FROM clicks
 WHERE organization_id = {organization_id:String}${apps} AND ${ofBatch} AND click_id != ''
-ORDER BY producer_id, frame_no, idx LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
-    params: { organization_id, app_ids: app_ids ?? [], limit, offset, ...place },
+ORDER BY producer_id, frame_no, idx LIMIT {limit:UInt32} OFFSET {offset:UInt32})
+${wanted}ORDER BY producer_id, frame_no, idx`,
+    params: { organization_id, app_ids: app_ids ?? [], wanted_apps: wanted_apps ?? [], ...page, ...place },
   };
 }
 
