@@ -333,8 +333,9 @@ CREATE TABLE public.import_codes (
   app_id text NOT NULL,
   code text NOT NULL,
   number integer NOT NULL,
+  is_external_id boolean NOT NULL DEFAULT false,
   CONSTRAINT import_codes_import_id_fkey FOREIGN KEY (import_id) REFERENCES imports(id) ON DELETE CASCADE,
-  CONSTRAINT import_codes_pkey PRIMARY KEY (import_id, code)
+  CONSTRAINT import_codes_pkey PRIMARY KEY (import_id, code, is_external_id)
 );
 
 CREATE TABLE public.import_parts (
