@@ -14,6 +14,8 @@ import { type Period, periodOf } from './period.ts';
 import { VisibleLinks } from './visible.ts';
 
 export interface AnalyticsQuestion {
+  /** When it was asked, epoch milliseconds: the end of a period for which no end was given. */
+  readonly askedMs: number;
   readonly period: Period;
   readonly scope: Scope;
   readonly queries: QueryRunner;
@@ -92,7 +94,8 @@ export async function finishQuestion(
   // Callers without an organization have their own queue key.
   const queries = new QueryRunner(deps.analytics, known.queueKey ?? organization_ids[0] ?? caller.user_id);
   const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
-  const period = await periodOf(query, deps.clock(), async () => {
+  const askedMs = deps.clock();
+  const period = await periodOf(query, askedMs, async () => {
     const rows = await queries.rows<{ first_ms: number }>(firstDay(bare));
     if (rows instanceof Rejection) return rows;
     const first = rows[0]?.first_ms ?? 0;
@@ -106,5 +109,5 @@ export async function finishQuestion(
   if (conversion instanceof Rejection) return conversion;
   const scope = scopeWithin(bare, period, deps);
   const { kept } = deps.analytics;
-  return { period, scope, queries, visible, kept, ...(conversion ? { conversion } : {}) };
+  return { askedMs, period, scope, queries, visible, kept, ...(conversion ? { conversion } : {}) };
 }
