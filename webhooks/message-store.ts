@@ -152,6 +152,14 @@ export class MessageStore {
     });
   }
 
+  /** Outcome of a message that our own processing failed. It does not count for or against its endpoint. */
+  unprocessed(attempt: Attempt, retryMs: number | null): Promise<void> {
+    return this.#db.transaction(async (queries) => {
+      await keepAttempt(queries, attempt);
+      await retryOrFail(queries, attempt.message, retryMs);
+    });
+  }
+
   /**
    * If the endpoint must be disabled, that happens in the same transaction, because there may be no later attempt that
    * would do it.
@@ -160,7 +168,7 @@ export class MessageStore {
    * @returns why the endpoint was disabled; undefined if it was not.
    */
   failed(attempt: Attempt, nowMs: number, retryMs: number | null): Promise<DisabledReason | undefined> {
-    const { id, lease, endpoint_id } = attempt.message;
+    const { endpoint_id } = attempt.message;
     return this.#db.transaction(async (queries) => {
       const [row] = await queries.query<{ failing_since: Date }>(
         'UPDATE webhook_endpoints SET failing_since = coalesce(failing_since, $2) WHERE id = $1 RETURNING failing_since',
@@ -168,12 +176,7 @@ export class MessageStore {
         'webhook_fails',
       );
       await keepAttempt(queries, attempt);
-      await queries.execute(
-        `UPDATE webhook_messages SET status = CASE WHEN $3::timestamptz IS NULL THEN 'failed' ELSE 'pending' END,
-                due_at = coalesce($3, due_at), tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
-        [id, lease, retryMs === null ? null : new Date(retryMs)],
-        'webhook_failed',
-      );
+      await retryOrFail(queries, attempt.message, retryMs);
       // The endpoint was deleted in the meantime.
       if (row === undefined) return undefined;
       const isFailing = nowMs - row.failing_since.getTime() >= failingMsMax;
@@ -249,6 +252,15 @@ async function keepAttempt(queries: Queries, attempt: Attempt): Promise<void> {
     noteAttempt,
     [endpoint_id, id, type, url, new Date(attemptedMs), durationMs, outcome, httpStatus, answer],
     'note_webhook_attempt',
+  );
+}
+
+async function retryOrFail(queries: Queries, { id, lease }: ClaimedMessage, retryMs: number | null): Promise<void> {
+  await queries.execute(
+    `UPDATE webhook_messages SET status = CASE WHEN $3::timestamptz IS NULL THEN 'failed' ELSE 'pending' END,
+            due_at = coalesce($3, due_at), tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
+    [id, lease, retryMs === null ? null : new Date(retryMs)],
+    'webhook_failed',
   );
 }
 
