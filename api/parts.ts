@@ -27,7 +27,7 @@ import { clicksOfApp } from './app-clicks.ts';
 import { associationChecksWith } from './apps/association-checks.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
-import { auditTrail } from './audit-trail.ts';
+import { AuditTrail } from './audit-trail.ts';
 import { authParts } from './auth/parts.ts';
 import { PasswordCheck } from './auth/password.ts';
 import { rankByClicks } from './click-ranking.ts';
@@ -66,6 +66,7 @@ export interface ApiParts {
   readonly about: About;
   /** Started after Redis, stopped before it. */
   readonly outbox: Outbox;
+  readonly auditTrail: AuditTrail;
   /** Started after `outbox`, stopped before it. */
   readonly hostChecks: HostChecks;
   /** Stopped before the server, which waits for its streams. */
@@ -142,12 +143,14 @@ export function apiParts(
   const branch = { links: branchLinksWith(config), encryption };
   const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, deliverChanges, branch });
   const linkLearner = linkLearnerWith(config, { redis, tenancy: deps.tenancy, limiter, clock, log });
-  const { once } = new Idempotency(db, encryption, clock);
+  const { once } = new Idempotency({ db, encryption, clock, log });
+  const auditTrail = new AuditTrail(db, clock, log);
   return {
-    mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail(db, clock) },
+    mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail.note },
     guard,
     about: aboutApi(config),
     outbox,
+    auditTrail,
     ...{ hostChecks, live, imports, linkLearner, mailer },
   };
 }
