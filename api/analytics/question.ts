@@ -1,10 +1,10 @@
 /** Turns a request into a question for ClickHouse: organizations, period and filters. */
-import { tenantOf } from '#api/access.ts';
+import { readableOrganizations, tenantOf } from '#api/access.ts';
 import type { UserCaller } from '#api/route.ts';
 import { firstDay } from '#clickhouse/queries/link.ts';
 import type { Filters, Scope } from '#clickhouse/queries/scope.ts';
 import { DAY_MS } from '#common/durations.ts';
-import { forbidden, Rejection } from '#common/http/rejection.ts';
+import { Rejection } from '#common/http/rejection.ts';
 import { QueryRunner } from './ask.ts';
 import type { AnalyticsDeps, FigureCaches } from './deps.ts';
 import { Conversion } from './exchange-rates.ts';
@@ -44,11 +44,8 @@ export async function readQuestion(
   caller: UserCaller,
   query: CommonQuery & { readonly currency?: string },
 ): Promise<AnalyticsQuestion | Rejection> {
-  const mine = caller.memberships.map((membership) => membership.organization_id);
-  if (query.organization_id !== undefined && !mine.includes(query.organization_id)) {
-    return forbidden('You are not a member of this organization.');
-  }
-  const organization_ids = query.organization_id === undefined ? mine : [query.organization_id];
+  const organization_ids = await readableOrganizations(deps.db, caller, query.organization_id);
+  if (organization_ids instanceof Rejection) return organization_ids;
   const filters = readFilters(query);
   if (filters instanceof Rejection) return filters;
   const visible = new VisibleLinks(deps.tenancy, tenantOf(caller, organization_ids));
