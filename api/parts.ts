@@ -7,7 +7,7 @@ import { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import { Encryption, parseSecretKeys } from '#common/encryption.ts';
-import type { Guard, Mount } from '#common/http/mount.ts';
+import { type Guard, isChange, type Mount } from '#common/http/mount.ts';
 import { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { announceChanges } from '#common/links/link-changes.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
@@ -136,6 +136,7 @@ export function apiParts(
     dashboardUrl: aboutApi(config).serverUrl.replace(/\/v1$/, ''),
     sharedPages: new SharedPageVisits(limiter, secrets, new PasswordCheck(visitorPasswords)),
     sharedFigures: (subject, period) => sharedFigures(deps, subject, period),
+    auditedActions: new Set(apiRoutes.filter(isChange).map(({ operationId }) => operationId)),
     webhooks: { refuseUrl: urlRuleWith(config), encryption },
   };
   const deliverChanges = () => outbox.tell();
