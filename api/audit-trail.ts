@@ -1,12 +1,16 @@
 /**
  * Records in the audit log who changed what, when and from where. Values are not recorded, because they may be secrets.
- * The row is written after the change is committed and before the response is sent. If the process dies in between,
- * there is no row; if writing the row fails, the response is a 500.
+ * The row is written after the change is committed and before the response is sent. If that fails, the response is sent
+ * anyway, because a client would repeat the change after a 500; the row is logged, and tried again for some minutes. If
+ * the process dies before, there is no row.
  */
 import type { Clock } from '#common/clock.ts';
+import { MINUTE_MS, SECOND_MS } from '#common/durations.ts';
 import type { Trail } from '#common/http/mount.ts';
+import type { Answer, Request } from '#common/http/route.ts';
 import { isId } from '#common/ids.ts';
 import { isObject } from '#common/json-object.ts';
+import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import { organizationsOf } from './access.ts';
 import type { UserCaller } from './route.ts';
@@ -14,53 +18,131 @@ import type { UserCaller } from './route.ts';
 /** Maximum field names recorded for one request. */
 const FIELDS_MAX = 50;
 const TEXT_MAX = 200;
+/** When a row that could not be written is tried again. */
+const retryDelaysMs = [SECOND_MS, 5 * SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS];
+/** Maximum changes that wait for their rows; further ones are only logged. */
+const waitingMax = 1_000;
 
+/** The first attempt may have been stored although it was not answered. */
 const insertion = `
   INSERT INTO audit_log (organization_id, at, actor_id, actor_name, action, target_id, target_ids, fields, address, request_id)
   SELECT o.id, $2, $3, coalesce((SELECT email FROM users WHERE id = $3), (SELECT name FROM server_keys WHERE id = $3), ''),
-         $4, $5, $6, $7, $8, $9 FROM unnest($1::text[]) AS o (id)`;
+         $4, $5, $6, $7, $8, $9 FROM unnest($1::text[]) AS o (id)
+   WHERE NOT $10 OR NOT EXISTS (SELECT FROM audit_log l WHERE l.at = $2 AND l.organization_id = o.id AND l.request_id = $9)`;
 
-export function auditTrail(db: Postgres, clock: Clock): Trail {
-  return async (operationId, request, answer) => {
-    const caller = request.caller as UserCaller | null;
-    const body = isObject(request.body) ? request.body : {};
-    const params = isObject(request.params) ? request.params : {};
-    const query = isObject(request.query) ? request.query : {};
-    const result = 'body' in answer && isObject(answer.body) ? answer.body : {};
-    const changed = 'body' in answer ? answer.changed : undefined;
-    // Requests without a caller are logins, or invitations that were accepted with a new account.
-    const actor = caller?.user_id ?? changed?.target_id;
-    if (actor === undefined) return;
-    const named = [body.organization_id, query.organization_id, result.organization_id];
-    const known = changed?.organization_id ?? named.find((one) => typeof one === 'string');
-    const ids = [params.id, result.id, params.app_id, body.app_id].filter((one) => typeof one === 'string');
+interface Change {
+  readonly operationId: string;
+  readonly atMs: number;
+  /** Null for logins, and invitations that were accepted with a new account. */
+  readonly caller: UserCaller | null;
+  readonly actor: string;
+  /** Undefined if the request does not name it. */
+  readonly organization: string | undefined;
+  /** The ids that the request and its answer name. */
+  readonly ids: readonly string[];
+  readonly changed: Extract<Answer, { readonly body: unknown }>['changed'];
+  readonly fields: readonly string[];
+  readonly address: string;
+  readonly requestId: string;
+}
+
+export class AuditTrail {
+  /** Since the start of the process: failed attempts to write a row, and changes that got none. */
+  readonly counters = { failures: 0, lost: 0 };
+  readonly #db: Postgres;
+  readonly #clock: Clock;
+  readonly #log: Pick<Log, 'warn'>;
+  #waiting = 0;
+
+  constructor(db: Postgres, clock: Clock, log: Pick<Log, 'warn'>) {
+    this.#db = db;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Never rejects. */
+  readonly note: Trail = async (operationId, request, answer) => {
+    const change = changeOf(operationId, request, answer, this.#clock());
+    if (change !== null) await this.#write(change, 0);
+  };
+
+  async #write(change: Change, attempt: number): Promise<void> {
+    try {
+      await this.#insert(change, attempt > 0);
+    } catch (err) {
+      this.#postpone(change, attempt, err);
+    }
+  }
+
+  #postpone(change: Change, attempt: number, err: unknown): void {
+    this.counters.failures++;
+    const delayMs = this.#waiting < waitingMax ? retryDelaysMs[attempt] : undefined;
+    if (delayMs === undefined) {
+      this.counters.lost++;
+      this.#log.warn({ err, change }, 'a row of the audit log could not be written');
+      return;
+    }
+    this.#log.warn({ err, change }, 'writing a row of the audit log failed; retrying');
+    this.#waiting++;
+    setTimeout(() => {
+      this.#waiting--;
+      void this.#write(change, attempt + 1);
+    }, delayMs).unref();
+  }
+
+  async #insert(change: Change, isRetry: boolean): Promise<void> {
+    const { operationId, atMs, caller, actor, organization, ids, changed, fields, address, requestId } = change;
+    const db = this.#db;
     const note = (organizations: readonly string[], target: string, targets: readonly string[] | null) =>
       db.execute(
         insertion,
         [
           organizations,
-          new Date(clock()),
+          new Date(atMs),
           actor,
           operationId,
           target.slice(0, TEXT_MAX),
           targets,
-          fieldsOf(body),
-          request.ip,
-          request.id,
+          fields,
+          address,
+          requestId,
+          isRetry,
         ],
         'audit_log',
       );
     if (changed?.targets !== undefined && changed.targets.size > 0) {
-      for (const [organization, targets] of changed.targets) await note([organization], '', targets);
+      for (const [owner, targets] of changed.targets) await note([owner], '', targets);
       return;
     }
     const organizations =
-      typeof known === 'string'
-        ? [known]
+      organization !== undefined
+        ? [organization]
         : caller === null
           ? await organizationsOfUser(db, actor)
           : await organizationsFor(db, caller, ids);
     await note(organizations, changed?.target_id ?? ids[0] ?? '', null);
+  }
+}
+
+/** Without the values of the body. Null for a request of nobody. */
+function changeOf(operationId: string, request: Request, answer: Answer, atMs: number): Change | null {
+  const caller = request.caller as UserCaller | null;
+  const body = isObject(request.body) ? request.body : {};
+  const params = isObject(request.params) ? request.params : {};
+  const query = isObject(request.query) ? request.query : {};
+  const result = 'body' in answer && isObject(answer.body) ? answer.body : {};
+  const changed = 'body' in answer ? answer.changed : undefined;
+  const actor = caller?.user_id ?? changed?.target_id;
+  if (actor === undefined) return null;
+  const isText = (one: unknown): one is string => typeof one === 'string';
+  const named = [body.organization_id, query.organization_id, result.organization_id].find(isText);
+  return {
+    ...{ operationId, atMs, caller, actor, changed },
+    organization: changed?.organization_id ?? named,
+    ids: [params.id, result.id, params.app_id, body.app_id].filter(isText),
+    fields: fieldsOf(body),
+    address: request.ip,
+    requestId: request.id,
   };
 }
 

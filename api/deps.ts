@@ -94,5 +94,7 @@ export interface ApiDeps {
   readonly sharedPages: SharedPageVisits;
   /** Figures of a shared page; null if its link was deleted. Passed in, because they are in ClickHouse. */
   readonly sharedFigures: (subject: SharedSubject, period: SharedPeriod) => Promise<object | null | Rejection>;
+  /** The operationIds that the audit log can contain. */
+  readonly auditedActions: ReadonlySet<string>;
   readonly webhooks: { readonly refuseUrl: UrlRule; readonly encryption: Encryption };
 }

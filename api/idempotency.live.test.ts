@@ -82,6 +82,37 @@ test('a response that contains a secret is repeated, and stored encrypted', asyn
   expect(JSON.stringify(rows)).not.toContain(Buffer.from(first.body.api_key).toString('base64').slice(4, 40));
 });
 
+test('a change whose audit entry cannot be written is answered and not repeated, and its entry follows', async () => {
+  const body = { app_id: appId, path: '/unaudited', tags: ['unaudited'] };
+  await api.db.execute('ALTER TABLE audit_log ADD CONSTRAINT unwritable CHECK (false) NOT VALID');
+  let first: Awaited<ReturnType<typeof post>>;
+  try {
+    first = await post('unaudited', '/links', body);
+    expect(first.status).toBe(201);
+    expect(await post('unaudited', '/links', body)).toEqual({ ...first, isReplayed: true });
+    expect(await total('unaudited')).toBe(1);
+    expect((await owner.call('PATCH', `/links/${first.body.id}`, { title: 'Unaudited' })).status).toBe(200);
+    expect(api.auditTrail.counters.failures).toBeGreaterThanOrEqual(2);
+  } finally {
+    await api.db.execute('ALTER TABLE audit_log DROP CONSTRAINT unwritable');
+  }
+  const actions = async () =>
+    (await owner.call('GET', `/audit-log?target_id=${first.body.id}`)).body.data
+      .map(({ action }: { action: string }) => action)
+      .sort();
+  await expect.poll(actions, { timeout: 10_000 }).toEqual(['createLink', 'updateLink']);
+  expect(api.auditTrail.counters.lost).toBe(0);
+});
+
+test('a response that cannot be stored for its key is still sent', async () => {
+  await api.db.query(`CREATE FUNCTION refuse_answer() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN RAISE EXCEPTION 'unstorable'; END $$;
+    CREATE TRIGGER refuse_answer BEFORE UPDATE ON idempotency_keys FOR EACH ROW WHEN (NEW.answer IS NOT NULL) EXECUTE FUNCTION refuse_answer()`);
+  const { status } = await post('unstorable', '/links', { app_id: appId, path: '/unstorable' });
+  await api.db.query('DROP FUNCTION refuse_answer CASCADE');
+  expect(status).toBe(201);
+});
+
 test('a request that outlives its lock does not replace the response to the request that took its key', async () => {
   await api.db.query(`CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS $$
       BEGIN PERFORM pg_advisory_xact_lock(78); RETURN NULL; END $$;

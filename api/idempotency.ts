@@ -14,6 +14,7 @@ import type { Encryption } from '#common/encryption.ts';
 import type { Once } from '#common/http/mount.ts';
 import { invalid, Rejection, statusOf, unavailable } from '#common/http/rejection.ts';
 import type { Answer } from '#common/http/route.ts';
+import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 
 const KEY_CHARACTERS_MAX = 255;
@@ -61,15 +62,24 @@ interface Lock {
 /** The row is still that of this request: after LOCK_MS, another one may have taken it. */
 const isLocked = 'caller = $1 AND key = $2 AND locked_until = $3 AND answer IS NULL';
 
+export interface IdempotencyParts {
+  readonly db: Postgres;
+  readonly encryption: Encryption;
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'warn'>;
+}
+
 export class Idempotency {
   readonly #db: Postgres;
   readonly #encryption: Encryption;
   readonly #clock: Clock;
+  readonly #log: Pick<Log, 'warn'>;
 
-  constructor(db: Postgres, encryption: Encryption, clock: Clock) {
+  constructor({ db, encryption, clock, log }: IdempotencyParts) {
     this.#db = db;
     this.#encryption = encryption;
     this.#clock = clock;
+    this.#log = log;
   }
 
   /** Runs the handler, or returns its stored response. Callers without an identity cannot use keys. */
@@ -116,18 +126,28 @@ export class Idempotency {
     return { status, body, headers: { ...headers, 'Idempotent-Replayed': 'true' } };
   }
 
-  /** A failed request may be retried; any other response is stored, including a rejection. */
+  /**
+   * A failed request may be retried; any other response is stored, including a rejection. If it cannot be stored, it is
+   * sent anyway: after a 500, the client would repeat what is done.
+   */
   async #run(lock: Lock, handle: Parameters<Once>[2]): Promise<Answer | Rejection> {
     let answer: Answer | Rejection | undefined;
     try {
       answer = await handle();
     } finally {
-      const kept = answer && keptOf(answer);
-      if (kept) await this.#keep(lock, kept);
-      else
-        await this.#db.query(`DELETE FROM idempotency_keys WHERE ${isLocked}`, [lock.who, lock.key, lock.lockedUntil]);
+      try {
+        await this.#end(lock, answer && keptOf(answer));
+      } catch (err) {
+        this.#log.warn({ err }, 'the response to a request with an Idempotency-Key could not be stored');
+      }
     }
     return answer;
+  }
+
+  async #end(lock: Lock, kept: Kept | null | undefined): Promise<void> {
+    if (kept) return await this.#keep(lock, kept);
+    const sql = `DELETE FROM idempotency_keys WHERE ${isLocked}`;
+    await this.#db.query(sql, [lock.who, lock.key, lock.lockedUntil]);
   }
 
   async #keep({ who, key, lockedUntil }: Lock, kept: Kept): Promise<void> {

@@ -1,4 +1,5 @@
 /** The texts of mails, as plain text in the languages of the dashboard. */
+import { firstCharacters } from '#common/first-characters.ts';
 
 export const mailLanguages = ['en', 'de', 'es'] as const;
 export type MailLanguage = (typeof mailLanguages)[number];
@@ -94,5 +95,5 @@ export function mailText(content: MailContent): MailText {
 
 /** Users choose the name of an organization: it must not add lines to a mail. */
 function oneLine(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 320);
+  return firstCharacters(text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' '), 320);
 }

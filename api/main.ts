@@ -16,6 +16,7 @@ import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { PostgresAuditTurns } from './analytics/audit-turns.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { certificateQuestion } from './apps/served-host.ts';
+import { exposeAuditTrail } from './audit-metrics.ts';
 import { DashboardFiles } from './dashboard-files.ts';
 import { docsRoutes } from './docs/routes.ts';
 import { exposeMail } from './mail/mail-metrics.ts';
@@ -43,6 +44,7 @@ const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimit
 
 const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
+exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);
 exposeLearner(metrics, api.linkLearner);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };

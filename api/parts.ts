@@ -7,7 +7,7 @@ import { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import { Encryption, parseSecretKeys } from '#common/encryption.ts';
-import type { Guard, Mount } from '#common/http/mount.ts';
+import { type Guard, isChange, type Mount } from '#common/http/mount.ts';
 import { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { announceChanges } from '#common/links/link-changes.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
@@ -27,7 +27,7 @@ import { clicksOfApp } from './app-clicks.ts';
 import { associationChecksWith } from './apps/association-checks.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
-import { auditTrail } from './audit-trail.ts';
+import { AuditTrail } from './audit-trail.ts';
 import { authParts } from './auth/parts.ts';
 import { PasswordCheck } from './auth/password.ts';
 import { rankByClicks } from './click-ranking.ts';
@@ -66,6 +66,7 @@ export interface ApiParts {
   readonly about: About;
   /** Started after Redis, stopped before it. */
   readonly outbox: Outbox;
+  readonly auditTrail: AuditTrail;
   /** Started after `outbox`, stopped before it. */
   readonly hostChecks: HostChecks;
   /** Stopped before the server, which waits for its streams. */
@@ -135,6 +136,7 @@ export function apiParts(
     dashboardUrl: aboutApi(config).serverUrl.replace(/\/v1$/, ''),
     sharedPages: new SharedPageVisits(limiter, secrets, new PasswordCheck(visitorPasswords)),
     sharedFigures: (subject, period) => sharedFigures(deps, subject, period),
+    auditedActions: new Set(apiRoutes.filter(isChange).map(({ operationId }) => operationId)),
     webhooks: { refuseUrl: urlRuleWith(config), encryption },
   };
   const deliverChanges = () => outbox.tell();
@@ -142,12 +144,14 @@ export function apiParts(
   const branch = { links: branchLinksWith(config), encryption };
   const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, deliverChanges, branch });
   const linkLearner = linkLearnerWith(config, { redis, tenancy: deps.tenancy, limiter, clock, log });
-  const { once } = new Idempotency(db, encryption, clock);
+  const { once } = new Idempotency({ db, encryption, clock, log });
+  const auditTrail = new AuditTrail(db, clock, log);
   return {
-    mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail(db, clock) },
+    mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail.note },
     guard,
     about: aboutApi(config),
     outbox,
+    auditTrail,
     ...{ hostChecks, live, imports, linkLearner, mailer },
   };
 }

@@ -94,7 +94,7 @@ test('after all these kills, every click is queued for a webhook once', async ()
   expect(await postgres.query('SELECT FROM webhook_batches')).toEqual([]);
   const messages = await postgres.query<{ data: Record<string, unknown> }>('SELECT data FROM webhook_messages');
   const read = clicksIn(way.client);
-  const clicks = await Promise.all(messages.map(({ data }) => read(testOrganizationId, data)));
+  const clicks = await Promise.all(messages.map(({ data }) => read(testOrganizationId, data, null)));
   const ids = (clicks.flat() as { click_id: string }[]).map(({ click_id }) => click_id);
   expect([ids.length, new Set(ids).size]).toEqual([way.kept, way.kept]);
 });

@@ -333,8 +333,9 @@ CREATE TABLE public.import_codes (
   app_id text NOT NULL,
   code text NOT NULL,
   number integer NOT NULL,
+  is_external_id boolean NOT NULL DEFAULT false,
   CONSTRAINT import_codes_import_id_fkey FOREIGN KEY (import_id) REFERENCES imports(id) ON DELETE CASCADE,
-  CONSTRAINT import_codes_pkey PRIMARY KEY (import_id, code)
+  CONSTRAINT import_codes_pkey PRIMARY KEY (import_id, code, is_external_id)
 );
 
 CREATE TABLE public.import_parts (
@@ -1260,6 +1261,26 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_drop_messages_of_other_apps()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+BEGIN
+  WITH dropped AS (
+    DELETE FROM webhook_messages m
+     WHERE m.endpoint_id = NEW.id
+       AND (NOT signpost_is_message_for(NEW.app_ids, m.type, m.data)
+            OR m.type = 'endpoint.disabled'
+               AND NOT EXISTS (SELECT FROM webhook_endpoints d WHERE d.id = m.data ->> 'id' AND d.app_ids <@ NEW.app_ids))
+    RETURNING m.id
+  )
+  DELETE FROM webhook_attempts a USING dropped d WHERE a.message_id = d.id;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_end_password_resets()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1362,6 +1383,14 @@ AS $function$
          EXISTS (SELECT FROM users u WHERE u.email = i.email AND u.deleted_at IS NULL)
     FROM invitations i JOIN organizations o ON o.id = i.organization_id AND o.deleted_at IS NULL
    WHERE i.token_hash = hash AND i.expires_at > at AND signpost_is_owner(i.invited_by, i.organization_id) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_is_message_for(app_ids text[], type text, data jsonb)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$ SELECT app_ids IS NULL OR CASE WHEN type = 'click.batch' THEN coalesce(nullif(data -> 'app_ids', 'null') ?| app_ids, true)
+                                    ELSE coalesce(data ->> 'app_id' = ANY (app_ids), true) END $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_is_owner(actor text, organization text)
@@ -2132,6 +2161,8 @@ CREATE TRIGGER forget_mail AFTER DELETE ON public.password_resets FOR EACH ROW E
 
 CREATE TRIGGER end_password_resets AFTER UPDATE OF password_hash, email ON public.users FOR EACH ROW WHEN (((old.password_hash IS DISTINCT FROM new.password_hash) OR (old.email IS DISTINCT FROM new.email))) EXECUTE FUNCTION signpost_end_password_resets();
 
+CREATE TRIGGER webhook_endpoints_narrowed AFTER UPDATE OF app_ids ON public.webhook_endpoints FOR EACH ROW WHEN (((new.app_ids IS NOT NULL) AND ((old.app_ids <@ new.app_ids) IS NOT TRUE))) EXECUTE FUNCTION signpost_drop_messages_of_other_apps();
+
 ALTER TABLE public.ad_postbacks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.ad_postbacks_stored ENABLE ROW LEVEL SECURITY;
@@ -2267,8 +2298,8 @@ CREATE POLICY allowed_apps_update ON public.utm_templates FOR UPDATE TO signpost
 CREATE POLICY tenant ON public.utm_templates FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.webhook_attempts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (EXISTS ( SELECT
-   FROM webhook_endpoints e
-  WHERE (e.id = webhook_attempts.endpoint_id)))));
+   FROM webhook_messages m
+  WHERE (m.id = webhook_attempts.message_id)))));
 
 CREATE POLICY tenant ON public.webhook_attempts FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
@@ -2276,8 +2307,15 @@ CREATE POLICY allowed_apps ON public.webhook_endpoints FOR ALL TO signpost_api U
 
 CREATE POLICY tenant ON public.webhook_endpoints FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
-CREATE POLICY allowed_apps ON public.webhook_messages FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (EXISTS ( SELECT
+CREATE POLICY allowed_apps ON public.webhook_messages FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR ((EXISTS ( SELECT
    FROM webhook_endpoints e
-  WHERE (e.id = webhook_messages.endpoint_id)))));
+  WHERE (e.id = webhook_messages.endpoint_id))) AND
+CASE type
+    WHEN 'click.batch'::text THEN ((data -> 'app_ids'::text) <@ to_jsonb(( SELECT signpost_apps() AS signpost_apps)))
+    WHEN 'endpoint.disabled'::text THEN (EXISTS ( SELECT
+       FROM webhook_endpoints d
+      WHERE (d.id = (webhook_messages.data ->> 'id'::text))))
+    ELSE COALESCE(((data ->> 'app_id'::text) = ANY (( SELECT signpost_apps() AS signpost_apps)::text[])), true)
+END)));
 
 CREATE POLICY tenant ON public.webhook_messages FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));

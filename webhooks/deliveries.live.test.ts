@@ -1,5 +1,6 @@
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import { newWebhookSecret, webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
@@ -355,6 +356,98 @@ test('a postback is sent with its method and without a signature, retried on the
   expect(await stage.outcomes(endpoint)).toEqual(['http_error', 'delivered']);
   const shown = await stage.db.query('SELECT DISTINCT url FROM webhook_attempts WHERE endpoint_id = $1', [endpoint.id]);
   expect(shown).toEqual([{ url: template }]);
+});
+
+test('a message that cannot be built is retried on the schedule, ends as failed, and delays no other message', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  // A link without its fields.
+  const [poison = ''] = await stage.addMessages(endpoint, 1, 'link.updated');
+  const logged: unknown[] = [];
+  const log = { warn: () => undefined, info: () => undefined, error: (fields: unknown) => void logged.push(fields) };
+  const by = stage.process({ log });
+  await stage.deliverAll(by);
+  for (const [n, wait] of retryDelaysMs.entries()) {
+    const due_at = new Date(stage.nowMs + wait);
+    expect(await stage.message(poison)).toMatchObject({ status: 'pending', tries: n + 1, due_at, lease: null });
+    const [other] = await stage.addMessages(endpoint);
+    stage.nowMs += wait;
+    await stage.deliverAll(by);
+    expect(to.ids().at(-1)).toBe(other);
+  }
+  expect(await stage.message(poison)).toMatchObject({ status: 'failed', tries: 10, lease: null });
+  expect((await stage.outcomes(endpoint)).filter((one) => one !== 'delivered')).toEqual(
+    Array.from({ length: 10 }, () => 'internal_error'),
+  );
+  // It is not the receiver that fails.
+  expect(await ends(endpoint)).toEqual({ disabled_reason: null, isFailing: false });
+  expect(logged[0]).toMatchObject({ message_id: poison, endpoint_id: endpoint.id });
+});
+
+test('a message whose answer cannot be stored is retried on the schedule, and not every minute', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.addMessages(endpoint);
+  await stage.db.execute(`ALTER TABLE webhook_attempts ADD CONSTRAINT unstorable CHECK (outcome <> 'delivered')`);
+  try {
+    const log = { warn: () => undefined, info: () => undefined, error: () => undefined };
+    await stage.deliverAll(stage.process({ log }));
+  } finally {
+    await stage.db.execute('ALTER TABLE webhook_attempts DROP CONSTRAINT unstorable');
+  }
+  const due_at = new Date(stage.nowMs + (retryDelaysMs[0] ?? 0));
+  expect(await stage.message(id)).toMatchObject({ status: 'pending', tries: 1, due_at, lease: null });
+  expect(await stage.outcomes(endpoint)).toEqual(['internal_error']);
+});
+
+test('while ClickHouse is unavailable, messages wait without using up their attempts', async () => {
+  const endpoint = await stage.endpoint((await receiver()).url, { events: ['click.batch'] });
+  const [id = ''] = await stage.addMessages(endpoint, 1, 'click.batch');
+  const readClicks = () => Promise.reject(new ClickHouseFailure('unavailable', 0, 'no answer', undefined));
+  await stage.deliverAll(stage.process({ readClicks }));
+  expect(await stage.message(id)).toMatchObject({ status: 'pending', tries: 0 });
+  expect(await stage.outcomes(endpoint)).toEqual([]);
+});
+
+test('a message of an app that was removed from its endpoint is not sent, and is deleted', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url, { appIds: ['app_1'] });
+  const [own = '', removed = ''] = await stage.addMessages(endpoint, 2, 'event.recorded');
+  const of = (id: string, app_id: string) =>
+    stage.db.execute('UPDATE webhook_messages SET data = $2 WHERE id = $1', [id, JSON.stringify({ app_id })]);
+  await of(own, 'app_1');
+  await of(removed, 'app_2');
+  await stage.deliverAll();
+  expect(to.ids()).toEqual([own]);
+  expect(await stage.message(removed)).toBeUndefined();
+  expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
+});
+
+test('an attempt that was in progress when its message was removed leaves no trace', async () => {
+  const to = await receiver();
+  to.answer = () => undefined;
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.addMessages(endpoint, 1, 'event.recorded');
+  await stage.db.execute('UPDATE webhook_messages SET data = \'{"app_id":"app_2"}\' WHERE id = $1', [id]);
+  const slow = stage.process({ timeLimitMs: 600_000 });
+  expect(await slow.claim()).toBe(1);
+  await expect.poll(() => to.ids()).toEqual([id]);
+  await stage.db.execute("UPDATE webhook_endpoints SET app_ids = '{app_1}' WHERE id = $1", [endpoint.id]);
+  await to.stop();
+  await slow.settled();
+  expect([await stage.message(id), await stage.outcomes(endpoint)]).toEqual([undefined, []]);
+});
+
+test('an endpoint for some apps hears only of disabled endpoints for the same apps', async () => {
+  const [gone, watching] = [await receiver(410), await receiver()];
+  const all = await stage.endpoint(gone.url);
+  const { organization_id: organizationId } = all;
+  const both = await stage.endpoint(gone.url, { organizationId, appIds: ['app_1', 'app_2'] });
+  const one = await stage.endpoint(gone.url, { organizationId, appIds: ['app_1'] });
+  await stage.endpoint(watching.url, { organizationId, appIds: ['app_1'], events: ['endpoint.disabled'] });
+  for (const endpoint of [all, both, one]) await stage.addMessages(endpoint);
+  await stage.deliverAll();
+  expect(watching.received.map(({ body }) => JSON.parse(body).data.id)).toEqual([one.id]);
 });
 
 test('a postback cannot reach internal addresses either', async () => {

@@ -3,10 +3,12 @@
  *
  * Bounds: `concurrentMax` requests at a time, each for `timeLimitMs`; `message-store.ts` limits what one endpoint and
  * one organization get of them. A message is delivered again after its lease if its attempt could not be recorded
- * because Postgres is unavailable, or its clicks could not be read because ClickHouse is unavailable.
+ * because Postgres is unavailable, or its clicks could not be read because ClickHouse is unavailable. Any other error of
+ * our own counts as a failed attempt, so that a message that always causes it ends.
  */
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
+import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
@@ -17,6 +19,7 @@ import {
   outboundRequest,
 } from '#common/outbound-request.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { WebhookFailure } from '#common/webhooks/webhook-events.ts';
 import { webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
 import type { ReadQuery } from './click-query.ts';
@@ -42,7 +45,7 @@ export interface DeliveryParts extends Pick<OutboundRules, 'resolve' | 'reachabl
   readonly readClicks: ReadClicks;
   readonly readQuery: ReadQuery;
   readonly clock: Clock;
-  readonly log: Pick<Log, 'warn' | 'info'>;
+  readonly log: Pick<Log, 'warn' | 'info' | 'error'>;
   /** Replaced in tests. */
   readonly timeLimitMs?: number;
   readonly drainMs?: number;
@@ -115,16 +118,33 @@ export class Deliveries {
   }
 
   async #deliver(message: ClaimedMessage): Promise<void> {
+    const { clock, store } = this.#parts;
+    const attemptedMs = clock();
+    const started = performance.now();
+    const sinceStart = () => Math.round(performance.now() - started);
     try {
-      const { clock, store } = this.#parts;
-      const attemptedMs = clock();
-      const started = performance.now();
+      if (!message.is_for_apps) return await store.remove(message);
       const outcome = await this.#send(message, attemptedMs);
       if (outcome.kind === 'aborted') return await store.release(message, clock());
-      const durationMs = Math.round(performance.now() - started);
-      await this.#settle({ message, attemptedMs, durationMs, ...namesOf(outcome) }, outcome);
+      await this.#settle({ message, attemptedMs, durationMs: sinceStart(), ...namesOf(outcome) }, outcome);
     } catch (err) {
-      this.#note(false, err);
+      if (isOutage(err)) return this.#note(false, err);
+      await this.#giveUp({ message, attemptedMs, durationMs: sinceStart(), ...internalError }, err);
+    }
+  }
+
+  /** Stores a failed attempt of a message that cannot be processed. Never rejects. */
+  async #giveUp(attempt: Attempt, err: unknown): Promise<void> {
+    const { clock, store, log } = this.#parts;
+    const { id: message_id, endpoint_id, tries } = attempt.message;
+    log.error({ err, message_id, endpoint_id }, 'a webhook message could not be processed');
+    this.attempts.set(attempt.outcome, (this.attempts.get(attempt.outcome) ?? 0) + 1);
+    const nowMs = clock();
+    const delay = retryDelayMs(tries + 1, '', nowMs);
+    try {
+      await store.unprocessed(attempt, delay === null ? null : nowMs + delay);
+    } catch (failure) {
+      this.#note(false, failure);
     }
   }
 
@@ -182,6 +202,11 @@ export class Deliveries {
     else this.#parts.log.warn({ err }, 'delivering webhooks failed; retrying');
   }
 }
+
+const internalError = { outcome: 'internal_error', httpStatus: null, answer: '' } as const;
+
+const isOutage = (err: unknown) =>
+  err instanceof PostgresUnavailable || (err instanceof ClickHouseFailure && err.kind === 'unavailable');
 
 /** `gone`: there is nothing left to send. */
 type SendOutcome =

@@ -210,6 +210,60 @@ test('click messages have 500 clicks each, which are read when they are sent', a
   expect(await stage.endpointRow(endpoint.id)).toMatchObject({ disabled_reason: null, failing_since: null });
 });
 
+test('an erasure takes no other click out of a large batch, whether it comes before or after the messages are created', async () => {
+  for (const isBefore of [true, false]) {
+    const endpoint = await stage.endpoint(receiver.url, { events: ['click.batch'] });
+    const { organization_id } = endpoint;
+    const no = ++batchNo;
+    const clicks = Array.from({ length: 1_001 }, (_, n) => ({
+      organization_id,
+      app_id: 'app_1',
+      click_id: `clk_${n}`,
+    }));
+    await store('clicks', clicks, no);
+    await commit(no, 'clicks');
+    const erased = ['clk_1', 'clk_2', 'clk_700'];
+    const erase = () =>
+      clickhouse.command(
+        `ALTER TABLE clicks UPDATE click_id = '' WHERE organization_id = {organization_id:String} AND click_id IN {erased:Array(String)}`,
+        { organization_id, erased },
+        { mutations_sync: 2 },
+      );
+    if (isBefore) await erase();
+    expect(await fanOut().pass()).toBe(1);
+    if (!isBefore) await erase();
+    receiver.received.splice(0);
+    stage.nowMs = Date.now() + 1_000;
+    await stage.deliverAll(stage.process({ readClicks: clicksIn(clickhouse) }));
+    const sent = receiver.received.flatMap(({ body }) => JSON.parse(body).data.clicks as { click_id: string }[]);
+    const wanted = clicks.map(({ click_id }) => click_id).filter((id) => !erased.includes(id));
+    expect(sent.map(({ click_id }) => click_id).sort()).toEqual(wanted.sort());
+    expect(new Set(await stage.outcomes(endpoint))).toEqual(new Set(['delivered']));
+    await stage.db.execute('DELETE FROM webhook_endpoints WHERE id = $1', [endpoint.id]);
+  }
+});
+
+test('of clicks that were owed to an endpoint before it was narrowed, it gets those of its remaining apps', async () => {
+  const endpoint = await stage.endpoint(receiver.url, { events: ['click.batch'], appIds: ['app_1', 'app_2'] });
+  const { organization_id } = endpoint;
+  const no = ++batchNo;
+  const clicks = Array.from({ length: 800 }, (_, n) => ({
+    organization_id,
+    app_id: n < 600 ? `app_${1 + (n % 2)}` : 'app_2',
+    click_id: `clk_${n}`,
+  }));
+  await store('clicks', clicks, no);
+  await commit(no, 'clicks');
+  expect(await fanOut().pass()).toBe(1);
+  await stage.db.execute("UPDATE webhook_endpoints SET app_ids = '{app_1}' WHERE id = $1", [endpoint.id]);
+  receiver.received.splice(0);
+  stage.nowMs = Date.now() + 1_000;
+  await stage.deliverAll(stage.process({ readClicks: clicksIn(clickhouse) }));
+  const sent = receiver.received.flatMap(({ body }) => JSON.parse(body).data.clicks as { click_id: string }[]);
+  const wanted = clicks.filter(({ app_id }) => app_id === 'app_1').map(({ click_id }) => click_id);
+  expect(sent.map(({ click_id }) => click_id).sort()).toEqual(wanted.sort());
+});
+
 test('each record creates one message, even if a process dies in the middle of a batch or several run concurrently', async () => {
   const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
   const { organization_id } = endpoint;

@@ -37,6 +37,10 @@ export interface ClaimedMessage {
   readonly data: Readonly<Record<string, unknown>>;
   readonly tries: number;
   readonly lease: string;
+  /** The apps of the endpoint; null: all. */
+  readonly app_ids: readonly string[] | null;
+  /** Whether it is about these apps; they may have been changed after it was created. */
+  readonly is_for_apps: boolean;
   readonly url: string;
   /** Null for a postback. */
   readonly secret_ciphertext: string | null;
@@ -81,12 +85,13 @@ const claim = `
     FROM (SELECT id FROM turns WHERE turn <= ${perOrganizationMax} ORDER BY turn, due_at LIMIT $4) AS t, webhook_endpoints e
    WHERE m.id = t.id AND e.id = m.endpoint_id
   RETURNING m.id, m.endpoint_id, m.organization_id, m.type, m.occurred_at, m.data, m.tries, m.lease,
-            e.url, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until,
+            e.app_ids, signpost_is_message_for(e.app_ids, m.type, m.data) AS is_for_apps, e.url, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until,
             e.postback_method, e.postback_body`;
 
 const noteAttempt = `
   INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)
-  SELECT id, organization_id, $2, $3, $4, $5, $6, $7, $8, $9 FROM webhook_endpoints WHERE id = $1`;
+  SELECT id, organization_id, $2, $3, $4, $5, $6, $7, $8, $9 FROM webhook_endpoints
+   WHERE id = $1 AND EXISTS (SELECT FROM webhook_messages WHERE id = $2)`;
 
 export class MessageStore {
   readonly #db: Postgres;
@@ -110,19 +115,29 @@ export class MessageStore {
     );
   }
 
+  /** Deletes a message that its endpoint no longer gets. */
+  async remove({ id, lease }: ClaimedMessage): Promise<void> {
+    await this.#db.transaction(async (queries) => {
+      const sql = 'DELETE FROM webhook_messages WHERE id = $1 AND lease = $2 RETURNING id';
+      const removed = await queries.query(sql, [id, lease], 'remove_webhook');
+      if (removed.length > 0) await queries.execute('DELETE FROM webhook_attempts WHERE message_id = $1', [id]);
+    });
+  }
+
   async delivered(attempt: Attempt): Promise<void> {
     const { id, lease, endpoint_id } = attempt.message;
     await this.#db.transaction(async (queries) => {
+      // The endpoint is locked before its message, as by those who change or delete the endpoint.
+      await queries.execute(
+        'UPDATE webhook_endpoints SET failing_since = NULL WHERE id = $1 AND failing_since IS NOT NULL',
+        [endpoint_id],
+        'webhook_succeeds',
+      );
       await keepAttempt(queries, attempt);
       await queries.execute(
         `UPDATE webhook_messages SET status = 'delivered', tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
         [id, lease],
         'webhook_delivered',
-      );
-      await queries.execute(
-        'UPDATE webhook_endpoints SET failing_since = NULL WHERE id = $1 AND failing_since IS NOT NULL',
-        [endpoint_id],
-        'webhook_succeeds',
       );
     });
   }
@@ -137,6 +152,14 @@ export class MessageStore {
     });
   }
 
+  /** Outcome of a message that our own processing failed. It does not count for or against its endpoint. */
+  unprocessed(attempt: Attempt, retryMs: number | null): Promise<void> {
+    return this.#db.transaction(async (queries) => {
+      await keepAttempt(queries, attempt);
+      await retryOrFail(queries, attempt.message, retryMs);
+    });
+  }
+
   /**
    * If the endpoint must be disabled, that happens in the same transaction, because there may be no later attempt that
    * would do it.
@@ -145,20 +168,15 @@ export class MessageStore {
    * @returns why the endpoint was disabled; undefined if it was not.
    */
   failed(attempt: Attempt, nowMs: number, retryMs: number | null): Promise<DisabledReason | undefined> {
-    const { id, lease, endpoint_id } = attempt.message;
+    const { endpoint_id } = attempt.message;
     return this.#db.transaction(async (queries) => {
-      await keepAttempt(queries, attempt);
-      await queries.execute(
-        `UPDATE webhook_messages SET status = CASE WHEN $3::timestamptz IS NULL THEN 'failed' ELSE 'pending' END,
-                due_at = coalesce($3, due_at), tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
-        [id, lease, retryMs === null ? null : new Date(retryMs)],
-        'webhook_failed',
-      );
       const [row] = await queries.query<{ failing_since: Date }>(
         'UPDATE webhook_endpoints SET failing_since = coalesce(failing_since, $2) WHERE id = $1 RETURNING failing_since',
         [endpoint_id, new Date(nowMs)],
         'webhook_fails',
       );
+      await keepAttempt(queries, attempt);
+      await retryOrFail(queries, attempt.message, retryMs);
       // The endpoint was deleted in the meantime.
       if (row === undefined) return undefined;
       const isFailing = nowMs - row.failing_since.getTime() >= failingMsMax;
@@ -226,7 +244,7 @@ export class MessageStore {
   }
 }
 
-/** Nothing of a deleted endpoint is kept. */
+/** Nothing of a deleted endpoint or message is kept. */
 async function keepAttempt(queries: Queries, attempt: Attempt): Promise<void> {
   const { message, attemptedMs, durationMs, outcome, httpStatus, answer } = attempt;
   const { endpoint_id, id, type, url } = message;
@@ -237,24 +255,39 @@ async function keepAttempt(queries: Queries, attempt: Attempt): Promise<void> {
   );
 }
 
+async function retryOrFail(queries: Queries, { id, lease }: ClaimedMessage, retryMs: number | null): Promise<void> {
+  await queries.execute(
+    `UPDATE webhook_messages SET status = CASE WHEN $3::timestamptz IS NULL THEN 'failed' ELSE 'pending' END,
+            due_at = coalesce($3, due_at), tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
+    [id, lease, retryMs === null ? null : new Date(retryMs)],
+    'webhook_failed',
+  );
+}
+
 async function disableEndpoint(
   queries: Queries,
   endpointId: string,
   reason: DisabledReason,
   nowMs: number,
 ): Promise<boolean> {
-  const [disabled] = await queries.query<{ id: string; url: string; organization_id: string }>(
+  const [disabled] = await queries.query<{
+    id: string;
+    url: string;
+    organization_id: string;
+    app_ids: string[] | null;
+  }>(
     `UPDATE webhook_endpoints SET disabled_at = $2, disabled_reason = $3, updated_at = $2
-      WHERE id = $1 AND disabled_at IS NULL RETURNING id, url, organization_id`,
+      WHERE id = $1 AND disabled_at IS NULL RETURNING id, url, organization_id, app_ids`,
     [endpointId, new Date(nowMs), reason],
   );
   if (!disabled) return false;
-  const { id, url, organization_id } = disabled;
+  const { id, url, organization_id, app_ids } = disabled;
   await queries.execute(
     `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
      SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, 'endpoint.disabled', $2, $3, $2
-       FROM webhook_endpoints WHERE organization_id = $1 AND disabled_at IS NULL AND 'endpoint.disabled' = ANY (events)`,
-    [organization_id, new Date(nowMs), JSON.stringify({ id, url, reason })],
+       FROM webhook_endpoints WHERE organization_id = $1 AND disabled_at IS NULL AND 'endpoint.disabled' = ANY (events)
+        AND (app_ids IS NULL OR $4::text[] <@ app_ids)`,
+    [organization_id, new Date(nowMs), JSON.stringify({ id, url, reason }), app_ids],
   );
   return true;
 }

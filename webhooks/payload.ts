@@ -9,6 +9,8 @@ export interface MessageContent {
   readonly organization_id: string;
   readonly occurred_at: Date;
   readonly data: Readonly<Record<string, unknown>>;
+  /** The apps of the endpoint; null: all. */
+  readonly app_ids: readonly string[] | null;
 }
 
 /** @returns null if the reported record is no longer stored. @throws ClickHouseFailure */
@@ -30,13 +32,13 @@ export async function payloadOf(
 }
 
 async function dataOf(
-  { type, organization_id, data }: MessageContent,
+  { type, organization_id, data, app_ids }: MessageContent,
   shortUrl: ShortUrl,
   readClicks: ReadClicks,
 ): Promise<object | null> {
   if (type.startsWith('link.')) return linkData(data, shortUrl);
   if (type !== 'click.batch') return data;
-  const clicks = await readClicks(organization_id, data);
+  const clicks = await readClicks(organization_id, data, app_ids);
   return clicks.length === 0 ? null : { clicks };
 }
 

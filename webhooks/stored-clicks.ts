@@ -9,16 +9,18 @@ interface ClickBatch extends BatchPlace {
   readonly part: number;
 }
 
-/** @throws ClickHouseFailure */
+/** @param wantedApps the only apps whose clicks are sent; null: all. @throws ClickHouseFailure */
 export type ReadClicks = (
   organizationId: string,
   data: Readonly<Record<string, unknown>>,
+  wantedApps: readonly string[] | null,
 ) => Promise<readonly object[]>;
 
 export function clicksIn(clickhouse: ClickHouse): ReadClicks {
-  return (organizationId, data) => {
+  return (organizationId, data, wantedApps) => {
     const { app_ids, part, ...place } = data as unknown as ClickBatch;
-    const { sql, params } = clicksOfPart(organizationId, app_ids, place, CLICKS_MAX, part * CLICKS_MAX);
+    const page = { limit: CLICKS_MAX, offset: part * CLICKS_MAX };
+    const { sql, params } = clicksOfPart(organizationId, app_ids, place, page, wantedApps);
     return clickhouse.query<object>(sql, params, webhookSettings);
   };
 }

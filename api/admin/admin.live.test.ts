@@ -334,6 +334,16 @@ test('exchange rates are stored all or none, replaced when repeated, and dropped
   ]);
 });
 
+test.each(['destnation=Where to', 'ios=x', '__proto__=x'])(
+  '--column %s is refused, naming the field',
+  async (column) => {
+    const args = ['import', '--app', 'app_x', '--source', 'csv', '--file', 'links.csv', '--column', column];
+    const { code, stderr } = await admin(args);
+    expect(code).toBe(1);
+    expect(stderr).toContain(`--column ${column}: ${column.split('=')[0]} is not an import field`);
+  },
+);
+
 test('a file of links is checked, imported and undone from the command line', { tags: ['slow'] }, async () => {
   const { db } = parts;
   const [organization, app] = [newId('org', 1), newId('app', 1)];

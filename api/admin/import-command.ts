@@ -11,7 +11,13 @@ import {
   importOutcomes,
   workingStates,
 } from '#api/imports/import.ts';
-import { type ColumnChoice, ignoredColumns, importSources } from '#api/imports/import-columns.ts';
+import {
+  type ColumnChoice,
+  ignoredColumns,
+  importFields,
+  importSources,
+  isImportField,
+} from '#api/imports/import-columns.ts';
 import { ImportWorker } from '#api/imports/import-worker.ts';
 import { beginStep } from '#api/imports/steps.ts';
 import { storePart } from '#api/imports/upload.ts';
@@ -24,6 +30,8 @@ import type { AdminParts } from './accounts.ts';
 import type { AdminContext } from './admin-context.ts';
 import { AdminError, choose } from './questions.ts';
 
+/** Those of Firebase are only for its exports. */
+const fields = importFields.join(', ');
 const pauseMs = 500;
 const reportRowsMax = 50;
 
@@ -163,8 +171,10 @@ function columnsOf(given: readonly string[]): ColumnChoice {
   const pairs = given.map((text): [string, string | number | null] => {
     const at = text.indexOf('=');
     if (at < 1) throw new AdminError(`--column ${text} must have the form field=column`);
-    const column = text.slice(at + 1);
-    return [text.slice(0, at), column === '' ? null : /^\d+$/.test(column) ? Number(column) : column];
+    const [field, column] = [text.slice(0, at), text.slice(at + 1)];
+    if (!isImportField(field))
+      throw new AdminError(`--column ${text}: ${field} is not an import field. The fields are: ${fields}`);
+    return [field, column === '' ? null : /^\d+$/.test(column) ? Number(column) : column];
   });
   return Object.fromEntries(pairs);
 }

@@ -281,6 +281,34 @@ test('requests that cells cannot answer are answered from records, with the `as_
     await recordsAnswer(path, { start: '2026-03-01T00:01:00Z' });
 });
 
+test('an end inside a quarter of an hour that has begun counts only the installs before it', async () => {
+  const quarter = asOfMs;
+  const { organization_id } = mine;
+  const [like] = records.installs;
+  if (!like) throw new Error('there is no install');
+  const installs = [quarter + MINUTE_MS, quarter + 3 * MINUTE_MS].map((time, at) => ({
+    ...like,
+    ...{ time, install_id: `in-quarter-${at}`, trigger: 'install' as const },
+  }));
+  await addRecords({ organization_id, clicks: [], installs, events: [] });
+  await active.compare();
+  const installsUntil = async (path: string, end: string | undefined) => {
+    const query = new URLSearchParams({ start: '2026-04-09', cohort: 'all', ...(end === undefined ? {} : { end }) });
+    const { status, body } = await stage.get(memberOf(organization_id), `${path}?${query}`);
+    expect(status).toBe(200);
+    return [body.data[0].installs, body.as_of];
+  };
+  const countUntil = (endMs: number) =>
+    records.installs.filter((one) => isInstall(one) && one.time >= Date.parse('2026-04-09') && one.time < endMs).length;
+  for (const path of ['/analytics/retention', '/analytics/ltv']) {
+    const end = quarter + 2 * MINUTE_MS;
+    expect(await installsUntil(path, isoTime(end))).toEqual([countUntil(end), isoTime(stage.asOfMs)]);
+    // Without an end, or with one that has not come, the cells have all that is stored.
+    for (const open of [undefined, isoTime(nowMs), isoTime(nowMs + MINUTE_MS)])
+      expect(await installsUntil(path, open)).toEqual([countUntil(nowMs), isoTime(asOfMs)]);
+  }
+});
+
 test('revenue that was never compared is answered from records, with the same amounts, costs and conversion', async () => {
   await stage.db.execute(
     "INSERT INTO exchange_rates (day, currency, rate) VALUES ('2026-02-01', 'EUR', 1), ('2026-02-01', 'USD', 0.9)",

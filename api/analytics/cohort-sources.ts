@@ -64,7 +64,7 @@ export const fromRecords: SourceOf = async ({ scope, queries }) => {
 const fromCells =
   (comparedAt: (row: ComparedRow) => number): SourceOf =>
   async (asked, cohorts) => {
-    const { scope, queries } = asked;
+    const { scope, queries, askedMs } = asked;
     if (!haveCells(scope, cohorts)) return fromRecords(asked, cohorts);
     const asOfMs = await queries.asOf();
     const rows = await queries.rows<ComparedRow>(comparedOrganizations(scope));
@@ -74,8 +74,8 @@ const fromCells =
     const withCells = compared.map(({ organization_id }) => organization_id);
     const others = scope.organization_ids.filter((id) => !withCells.includes(id));
     const upTo = observedUpTo(Math.min(asOfMs, ...compared.map(comparedAt)));
-    // A range that has not ended is extended to the end of a cell.
-    const end_ms = scope.end_ms > upTo ? Math.ceil(scope.end_ms / cohortMs) * cohortMs : scope.end_ms;
+    // A range that has not ended is extended to the end of a cell, which has no records after now.
+    const end_ms = scope.end_ms >= askedMs ? Math.ceil(scope.end_ms / cohortMs) * cohortMs : scope.end_ms;
     if (end_ms % cohortMs !== 0) return fromRecords(asked, cohorts);
     const sources: CohortSource[] = [{ kind: 'cells', scope: { ...scope, end_ms, organization_ids: withCells } }];
     if (others.length > 0) sources.push({ kind: 'records', scope: { ...scope, organization_ids: others } });

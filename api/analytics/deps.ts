@@ -4,6 +4,7 @@ import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import type { BreakdownRow } from '#clickhouse/queries/link.ts';
 import type { Clock } from '#common/clock.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { AuditedHour } from './audit-turns.ts';
 import { CountKeyedCache } from './count-keyed-cache.ts';
@@ -40,6 +41,7 @@ export interface AnalyticsParts {
 }
 
 export interface AnalyticsDeps {
+  readonly db: Queries;
   readonly tenancy: Tenancy;
   readonly clock: Clock;
   readonly analytics: AnalyticsParts;

@@ -1,10 +1,10 @@
 /** Turns a request into a question for ClickHouse: organizations, period and filters. */
-import { tenantOf } from '#api/access.ts';
+import { readableOrganizations, tenantOf } from '#api/access.ts';
 import type { UserCaller } from '#api/route.ts';
 import { firstDay } from '#clickhouse/queries/link.ts';
 import type { Filters, Scope } from '#clickhouse/queries/scope.ts';
 import { DAY_MS } from '#common/durations.ts';
-import { forbidden, Rejection } from '#common/http/rejection.ts';
+import { Rejection } from '#common/http/rejection.ts';
 import { QueryRunner } from './ask.ts';
 import type { AnalyticsDeps, FigureCaches } from './deps.ts';
 import { Conversion } from './exchange-rates.ts';
@@ -14,6 +14,8 @@ import { type Period, periodOf } from './period.ts';
 import { VisibleLinks } from './visible.ts';
 
 export interface AnalyticsQuestion {
+  /** When it was asked, epoch milliseconds: the end of a period for which no end was given. */
+  readonly askedMs: number;
   readonly period: Period;
   readonly scope: Scope;
   readonly queries: QueryRunner;
@@ -42,11 +44,8 @@ export async function readQuestion(
   caller: UserCaller,
   query: CommonQuery & { readonly currency?: string },
 ): Promise<AnalyticsQuestion | Rejection> {
-  const mine = caller.memberships.map((membership) => membership.organization_id);
-  if (query.organization_id !== undefined && !mine.includes(query.organization_id)) {
-    return forbidden('You are not a member of this organization.');
-  }
-  const organization_ids = query.organization_id === undefined ? mine : [query.organization_id];
+  const organization_ids = await readableOrganizations(deps.db, caller, query.organization_id);
+  if (organization_ids instanceof Rejection) return organization_ids;
   const filters = readFilters(query);
   if (filters instanceof Rejection) return filters;
   const visible = new VisibleLinks(deps.tenancy, tenantOf(caller, organization_ids));
@@ -92,7 +91,8 @@ export async function finishQuestion(
   // Callers without an organization have their own queue key.
   const queries = new QueryRunner(deps.analytics, known.queueKey ?? organization_ids[0] ?? caller.user_id);
   const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
-  const period = await periodOf(query, deps.clock(), async () => {
+  const askedMs = deps.clock();
+  const period = await periodOf(query, askedMs, async () => {
     const rows = await queries.rows<{ first_ms: number }>(firstDay(bare));
     if (rows instanceof Rejection) return rows;
     const first = rows[0]?.first_ms ?? 0;
@@ -106,5 +106,5 @@ export async function finishQuestion(
   if (conversion instanceof Rejection) return conversion;
   const scope = scopeWithin(bare, period, deps);
   const { kept } = deps.analytics;
-  return { period, scope, queries, visible, kept, ...(conversion ? { conversion } : {}) };
+  return { askedMs, period, scope, queries, visible, kept, ...(conversion ? { conversion } : {}) };
 }

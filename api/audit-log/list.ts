@@ -3,7 +3,7 @@ import { managedOrganizations } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
-import { Rejection } from '#common/http/rejection.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 
 interface Row {
@@ -58,7 +58,7 @@ const listAuditLog = route({
       action: Type.Optional(
         Type.String({
           maxLength: 1_000,
-          description: 'One or more operationIds of this API, separated by commas.',
+          description: 'One or more operationIds of changes, separated by commas.',
         }),
       ),
       target_id: Type.Optional(
@@ -97,11 +97,14 @@ const listAuditLog = route({
       example: { data: [example], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
     },
   },
-  async handle({ db }, { caller, query }) {
+  async handle({ db, auditedActions }, { caller, query }) {
+    const actions = query.action?.split(',').map((one) => one.trim()) ?? null;
+    const unknown = actions?.find((one) => !auditedActions.has(one));
+    if (unknown !== undefined)
+      return invalid('action', `has ${JSON.stringify(unknown)}, which is not the operationId of a change`);
     const organizations = await managedOrganizations(db, caller, query.organization_id);
     if (organizations instanceof Rejection) return organizations;
     const { limit, offset } = pageOf(query);
-    const actions = query.action?.split(',').map((one) => one.trim()) ?? null;
     const { actor_id = null, target_id = null, start = null, end = null } = query;
     const values = [organizations, actor_id, actions, target_id, start, end];
     const [counted] = await db.query<{ total: number }>(`SELECT count(*) AS total ${from}`, values, 'audit_log_count');

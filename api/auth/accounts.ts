@@ -1,6 +1,8 @@
 /** Accounts of users. */
+
 import type { Clock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
+import { firstCharacters } from '#common/first-characters.ts';
 import { newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 
@@ -95,7 +97,7 @@ export class Accounts {
    */
   async #signUp(queries: Queries, { emails: [email], name: given }: Identity): Promise<string | null> {
     const nowMs = this.#clock();
-    const name = given.slice(0, 100);
+    const name = firstCharacters(given, 100);
     const [user] = await queries.query<{ id: string }>(
       `INSERT INTO users (id, email, name) VALUES ($1, $2, $3)
        ON CONFLICT (email) WHERE deleted_at IS NULL DO NOTHING RETURNING id`,
@@ -105,7 +107,7 @@ export class Accounts {
     const organizationId = newId('org', nowMs);
     await queries.execute('INSERT INTO organizations (id, name) VALUES ($1, $2)', [
       organizationId,
-      (name || email).slice(0, 100),
+      firstCharacters(name || email, 100),
     ]);
     await queries.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'owner')`, [
       user.id,

@@ -58,13 +58,13 @@ const numbers = new Map<string, number>();
  * Makes both providers return the same data for the next user to log in. Each address is another person, unless
  * `person` is given.
  */
-function saysWho(who: { email: string; isVerified: boolean; person?: string }): void {
+function saysWho(who: { email: string; isVerified: boolean; person?: string; name?: string }): void {
   const person = (who.person ?? who.email).toLowerCase();
   const id = numbers.get(person) ?? numbers.size + 1;
   numbers.set(person, id);
-  claims = { sub: `google-${id}`, email: who.email, email_verified: who.isVerified, name: 'Ada' };
+  claims = { sub: `google-${id}`, email: who.email, email_verified: who.isVerified, name: who.name ?? 'Ada' };
   github.emails = [{ email: who.email, verified: who.isVerified, primary: true }];
-  github.user = { id, login: 'ada', name: 'Ada' };
+  github.user = { id, login: 'ada', name: who.name ?? 'Ada' };
   github.failure = 200;
 }
 
@@ -175,6 +175,14 @@ test.each(providers)(
     expect(again.body).toEqual(me.body);
   },
 );
+
+test.each(providers)('%s: a long name is cut between two characters', async (name) => {
+  const email = `long-${name}@example.com`;
+  saysWho({ email, isVerified: true, name: `x${'😀'.repeat(120)}` });
+  const me = await signup.send('/me', { token: pairOf(await login(signup, name)).access_token });
+  const cut = `x${'😀'.repeat(99)}`;
+  expect(me.body).toMatchObject({ user: { name: cut }, organizations: [{ name: cut }] });
+});
 
 test.each(providers)('%s: a disabled account gets 403, and sign-up creates no second one', async (name) => {
   const email = `disabled-${name}@example.com`;

@@ -3,6 +3,7 @@
  * request is checked and bounded like every outbound request (common/outbound-request.ts). Branch allows 100,000 such
  * requests per hour, so at most `perSecond` start per second, and `parallelMax` run at a time.
  */
+import { firstCharacters } from '#common/first-characters.ts';
 import { type Resolve, resolveWith } from '#common/host-addresses.ts';
 import { isObject, objectIn } from '#common/json-object.ts';
 import { outboundRequest } from '#common/outbound-request.ts';
@@ -149,7 +150,7 @@ function problemIn({ error }: Record<string, unknown>, key: string): string {
   const problem = /"message":"([^"]*)"/.exec(said)?.[1] ?? said;
   // No ordinary word is as long as a key, in any encoding.
   const words = problem.replaceAll('\0', '').toWellFormed().replaceAll(longWord, '…');
-  const text = [...words].slice(0, messageCharactersMax).join('');
+  const text = firstCharacters(words, messageCharactersMax);
   return hasPieceOf(key, text) ? '' : `: ${text}`;
 }
 

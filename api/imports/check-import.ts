@@ -27,10 +27,12 @@ const store = `
    WHERE a.organization_id = ANY ($1) AND a.id = $3`;
 /** A code that a row lists twice counts once. */
 const storeCodes = `
-  INSERT INTO import_codes (import_id, organization_id, app_id, code, number)
-  SELECT $2, a.organization_id, a.id, c.code, r.number
-    FROM apps a CROSS JOIN jsonb_to_recordset($4::jsonb) AS r (number integer, outcome text, codes text[]) CROSS JOIN unnest(r.codes) AS c (code)
-   WHERE a.organization_id = ANY ($1) AND a.id = $3 AND r.outcome = 'new'
+  INSERT INTO import_codes (import_id, organization_id, app_id, code, is_external_id, number)
+  SELECT $2, a.organization_id, a.id, c.code, c.is_external_id, r.number
+    FROM apps a CROSS JOIN jsonb_to_recordset($4::jsonb) AS r (number integer, outcome text, codes text[], link jsonb)
+   CROSS JOIN LATERAL (SELECT unnest(r.codes) AS code, false AS is_external_id
+                       UNION ALL SELECT r.link -> 'fields' ->> 'external_id', true) AS c
+   WHERE a.organization_id = ANY ($1) AND a.id = $3 AND r.outcome = 'new' AND c.code IS NOT NULL
   ON CONFLICT DO NOTHING`;
 const dropCodes = 'DELETE FROM import_codes WHERE organization_id = ANY ($1) AND import_id = $2';
 

@@ -16,7 +16,7 @@ import {
   importSchema,
   sourceSchema,
 } from './import.ts';
-import { firebaseFields, type ImportSource, importFields } from './import-columns.ts';
+import { type ImportSource, isImportField } from './import-columns.ts';
 
 /** Maximum unfinished imports of one organization. */
 const OPEN_MAX = 10;
@@ -73,7 +73,7 @@ export const createImport = route({
       ? [{ field: 'branch_key', message: 'is only used with the source branch' }]
       : []),
     ...Object.keys(typeof columns === 'object' && columns !== null ? columns : {})
-      .filter((name) => ![...importFields, ...firebaseFields].some((one) => one === name))
+      .filter((name) => !isImportField(name))
       .map((name) => ({ field: `columns.${name}`, message: 'is not an import field' })),
     ...(Array.isArray(hosts) ? hosts : []).flatMap((host, at) =>
       typeof host === 'string' && hostOf(host) === null

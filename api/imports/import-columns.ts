@@ -2,6 +2,7 @@
  * The columns that an import reads, and their names in each service. Headers are compared without case, spaces and
  * punctuation, so that `Short URL`, `short_url` and `shortUrl` are the same.
  */
+import { firstCharacters } from '#common/first-characters.ts';
 
 export const importFields = [
   ...['short_url', 'code', 'host', 'other_codes', 'destination', 'path', 'title', 'created_at', 'clicks', 'tags'],
@@ -15,6 +16,10 @@ export const firebaseFields = [
   ...['at', 'ct', 'mt', 'pt'],
 ] as const;
 export type ImportField = (typeof importFields)[number] | (typeof firebaseFields)[number];
+
+export function isImportField(name: string): boolean {
+  return [...importFields, ...firebaseFields].some((one) => one === name);
+}
 
 export const importSources = [
   ...['firebase', 'branch', 'bitly', 'dub', 'rebrandly', 'shortio', 'tinyurl', 'kutt', 'shlink', 'yourls', 'csv'],
@@ -205,7 +210,7 @@ export function layoutOf(
     columns[field] = at;
   }
   const missing = missingColumn(source, columns, isList);
-  if (missing !== null) return `${missing} The columns are: ${first.join(', ').slice(0, 1_000)}`;
+  if (missing !== null) return `${missing} The columns are: ${firstCharacters(first.join(', '), 1_000)}`;
   const read = new Set(Object.values(columns));
   const others = hasHeader
     ? first.flatMap((name, at) => (read.has(at) || name.trim() === '' ? [] : [[at, name.trim()]]))

@@ -7,8 +7,10 @@
  * switches between waiting Branch imports after some chunks. Bounds: two imports at a time per process, `chunkRowsOf`
  * rows per transaction; `import.ts` bounds the file.
  */
+
 import { randomUUID } from 'node:crypto';
 import { HOUR_MS } from '#common/durations.ts';
+import { firstCharacters } from '#common/first-characters.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { BranchSilent } from './branch-rows.ts';
 import { checkImport } from './check-import.ts';
@@ -131,7 +133,7 @@ export class ImportWorker {
       if (error instanceof NotOurs) return true;
       if (error instanceof BranchSilent && !this.#isStopped) return this.#endureSilence(run, worker, error);
       // A dry run that fails with an internal error would fail again; other steps are retried when the lease ends.
-      const problem = error instanceof CsvFault ? error.message.slice(0, 2_000).replaceAll('\0', '') : ownFault;
+      const problem = error instanceof CsvFault ? firstCharacters(error.message, 2_000).replaceAll('\0', '') : ownFault;
       if (error instanceof CsvFault || (row.state === 'checking' && !isTemporary(error)))
         await run.chunk(async () => ({ state: 'failed', problem }));
       else if (isTemporary(error)) await db.execute(giveBack, [row.id, worker]).catch(() => undefined);

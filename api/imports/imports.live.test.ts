@@ -199,6 +199,43 @@ test('a dry run reports every row with its line, field and reason, page by page'
   expect((await rowsOf(id, 'outcome=conflict')).map(({ line }: { line: number }) => line)).toEqual([7, 8, 9]);
 });
 
+test('a dry run shows that an external_id is given twice, also far apart in the file, and confirming creates the first', async () => {
+  const app = await newApp();
+  const more = Array.from({ length: 2_100 }, (_, n) => `more${n},https://e.example/more,`);
+  const text = [
+    'code,destination,external_id',
+    'one,https://e.example/1,x1',
+    // Sorts before the first by its code.
+    'a,https://e.example/2,x1',
+    // A row that creates no link takes no external_id.
+    'one,https://e.example/3,x2',
+    'two,https://e.example/4,x2',
+    ...more,
+    'last,https://e.example/5,x1',
+    'none,https://e.example/6,',
+  ].join('\n');
+  const id = await uploaded(app, 'csv', text);
+  expect(await step(id, 'check')).toMatchObject({
+    rows: { new: 2_103, same: 0, conflict: 3, unsupported: 0 },
+  });
+  const conflicts = async () =>
+    (await rowsOf(id, 'outcome=conflict')).map((row: Record<string, unknown>) => [
+      row['line'],
+      row['field'],
+      row['reason'],
+      row['message'],
+    ]);
+  expect(await conflicts()).toEqual([
+    [3, 'external_id', 'repeated', 'line 2 already has this external_id'],
+    [4, 'code', 'repeated', 'line 2 already has this code'],
+    [2_106, 'external_id', 'repeated', 'line 2 already has this external_id'],
+  ]);
+  expect(await step(id, 'confirm')).toMatchObject({ state: 'imported', results: { created: 2_103, taken: 0 } });
+  const sql = "SELECT short_code FROM links WHERE app_id = $1 AND external_id = 'x1'";
+  expect(await api.db.query(sql, [app.id])).toEqual([{ short_code: 'one' }]);
+  expect(await api.db.query('SELECT FROM import_codes WHERE import_id = $1', [id])).toEqual([]);
+});
+
 test('a file may be split anywhere, and a part may be sent again', async () => {
   const app = await newApp();
   const text = exportFile(

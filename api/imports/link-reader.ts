@@ -1,6 +1,8 @@
 /** Reads one row of a file as a link of the app, or says which field is invalid. Pure: it does not access any store. */
+
 import { domainToASCII } from 'node:url';
 import { UTM_FIELDS } from '#common/campaign-fields.ts';
+import { firstCharacters } from '#common/first-characters.ts';
 import { storageFaults } from '#common/http/json.ts';
 import { bodyValidator } from '#common/http/validation.ts';
 import { type NewLink, newLinkBody, newLinkFaults, withDestination } from '#common/links/link-fields.ts';
@@ -178,7 +180,7 @@ function sharedFields(cell: CellOf): Fields {
   const tags = [...new Set(wordsOf(cell('tags')))];
   const archived = isYes(cell('archived'));
   return {
-    title: hasGlyph(cell('title')) ? [...cell('title')].slice(0, TITLE_CHARACTERS_MAX).join('') : '',
+    title: hasGlyph(cell('title')) ? firstCharacters(cell('title'), TITLE_CHARACTERS_MAX) : '',
     tags: tags.length > 0 ? tags : null,
     archived: archived === true ? true : null,
     campaign: cell('campaign'),

@@ -38,7 +38,8 @@ const externalIds = `SELECT external_id, id FROM links
   WHERE organization_id = ANY ($1) AND app_id = $2 AND external_id = ANY ($3) AND deleted_at IS NULL`;
 const earlierRows = `SELECT line, codes, link FROM import_rows
   WHERE organization_id = ANY ($1) AND import_id = $2 AND number = ANY (ARRAY(
-        SELECT number FROM import_codes WHERE organization_id = ANY ($1) AND import_id = $2 AND code = ANY ($3)))`;
+        SELECT number FROM import_codes WHERE organization_id = ANY ($1) AND import_id = $2
+           AND (code = ANY ($3) AND NOT is_external_id OR code = ANY ($4) AND is_external_id)))`;
 
 interface Earlier {
   readonly line: number;
@@ -49,8 +50,9 @@ interface Earlier {
 interface Known {
   readonly byCode: ReadonlyMap<string, Holder>;
   readonly byExternalId: ReadonlyMap<string, string>;
-  /** Extended with the rows of this chunk. */
+  /** The rows that become links, by code and by external id. Extended with the rows of this chunk. */
   readonly earlier: Map<string, Earlier>;
+  readonly earlierByExternalId: Map<string, Earlier>;
 }
 
 export async function decideRows(
@@ -64,13 +66,21 @@ export async function decideRows(
   const ids = links.flatMap(({ fields }) => fields.external_id ?? []);
   const held = await tenant.query<Holder>(holders, [app.id, codes]);
   const external = await tenant.query<{ external_id: string; id: string }>(externalIds, [app.id, ids]);
-  const before = await tenant.query<Earlier>(earlierRows, [importId, codes]);
+  const before = await tenant.query<Earlier>(earlierRows, [importId, codes, ids]);
   const known: Known = {
     byCode: new Map(held.map((holder) => [holder.code, holder])),
     byExternalId: new Map(external.map(({ external_id, id }) => [external_id, id])),
-    earlier: new Map(before.flatMap((row) => row.codes.map((code) => [code, row]))),
+    earlier: new Map(),
+    earlierByExternalId: new Map(),
   };
+  for (const row of before) remember(row, known);
   return rows.map((row) => decided(row, known));
+}
+
+function remember(row: Earlier, { earlier, earlierByExternalId }: Known): void {
+  for (const code of row.codes) earlier.set(code, row);
+  const externalId = row.link.fields.external_id ?? null;
+  if (externalId !== null) earlierByExternalId.set(externalId, row);
 }
 
 function decided({ number, line, link }: ReadRow, known: Known): DecidedRow {
@@ -99,7 +109,14 @@ function decided({ number, line, link }: ReadRow, known: Known): DecidedRow {
       link_id: external,
       ...fault('external_id', 'taken', 'another link already has it'),
     };
-  for (const one of link.codes) known.earlier.set(one, { line, codes: link.codes, link });
+  const namesake = known.earlierByExternalId.get(link.fields.external_id ?? '');
+  if (namesake)
+    return {
+      ...base,
+      outcome: 'conflict',
+      ...fault('external_id', 'repeated', `line ${namesake.line} already has this external_id`),
+    };
+  remember({ line, codes: link.codes, link }, known);
   return { ...base, outcome: 'new', link };
 }
 

@@ -13,7 +13,7 @@ import { isStorableTime } from '#common/storable-time.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
 import { changedLinks } from './changed-links.ts';
-import { matchingIds } from './selection.ts';
+import { type LinkFilters, matchingIds } from './selection.ts';
 
 const IDS_MAX = 1_000;
 /** One transaction, in statements that a busy Postgres completes before its timeout. */
@@ -228,9 +228,13 @@ async function changeLinks(
   if (organizations instanceof Rejection) return organizations;
   const now = new Date(clock());
   const work = async (tenant: TenantQueries): Promise<Changed | Rejection> => {
-    const wanted = ids ?? (await idsOf(tenant, filter ?? {}));
-    if (wanted instanceof Rejection) return wanted;
-    const locked = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
+    const filters = ids === undefined ? await filtersOf(tenant, filter ?? {}) : null;
+    if (filters instanceof Rejection) return filters;
+    const wanted = ids ?? (await matchingIds(tenant, filters ?? {}, FILTERED_MAX + 1));
+    if (filters !== null && wanted.length > FILTERED_MAX) return tooManyLinks;
+    const found = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
+    // Another request may have changed a link while this one waited for its lock.
+    const locked = filters === null ? found : await matchingIds(tenant, filters, FILTERED_MAX, found);
     const changed: ChangedLink[] = [];
     const update = `UPDATE links SET updated_at = $3${assignments}
         WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id`;
@@ -271,14 +275,19 @@ async function writableOrganizations(
 const missing = notFound('There is no link with this id that you may change.');
 const tooManyTags = invalid('changes.add_tags', `the link would have more than ${TAGS_MAX} tags`);
 
-async function idsOf(tenant: TenantQueries, filter: NonNullable<Which['filter']>): Promise<string[] | Rejection> {
+const tooManyLinks = invalid(
+  'filter',
+  `matches more than ${FILTERED_MAX} links: narrow it, for example by created_after`,
+);
+
+async function filtersOf(
+  tenant: TenantQueries,
+  filter: NonNullable<Which['filter']>,
+): Promise<LinkFilters | Rejection> {
   const refused = await refuseApp(tenant, filter.app_id);
   if (refused) return refused;
   const { tag: tagText, organization_id: _, ...others } = filter;
   const tag = tagText === undefined ? undefined : readFilter('filter.tag', tagText);
   if (tag instanceof Rejection) return tag;
-  const ids = await matchingIds(tenant, tag ? { ...others, tag } : others, FILTERED_MAX + 1);
-  return ids.length > FILTERED_MAX
-    ? invalid('filter', `matches more than ${FILTERED_MAX} links: narrow it, for example by created_after`)
-    : ids;
+  return tag ? { ...others, tag } : others;
 }

@@ -255,6 +255,47 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
+test.each([
+  ['campaign', { campaign: 'raced' }, "campaign = 'other'"],
+  ['tag', { tag: 'raced' }, "tags = '{}'"],
+  ['excluded tag', { tag: '-spared', campaign: 'raced' }, "tags = '{spared}'"],
+  ['search', { search: 'Raced title' }, "title = 'Renamed'"],
+  ['archived', { archived: false, campaign: 'raced' }, 'archived = true'],
+])(
+  'a link that stops matching the filter (%s) while a bulk change waits for it is left alone',
+  async (_, filter, change) => {
+    for (const [method, count] of [
+      ['PATCH', 'updated'],
+      ['DELETE', 'deleted'],
+    ] as const) {
+      const fields = { app_id: appId, path: '/raced', campaign: 'raced', tags: ['raced'], title: 'Raced title' };
+      const made = (await create([fields, fields])).body.results.map((one: { link: { id: string } }) => one.link.id);
+      const [kept = '', changed = ''] = made;
+      const body = method === 'PATCH' ? { filter, changes: { path: '/changed' } } : { filter };
+      const answer = await api.db.transaction(async (other) => {
+        await other.execute(`UPDATE links SET ${change} WHERE id = $1`, [kept]);
+        const answer = owner.call(method, '/links/bulk', body);
+        const waiting =
+          "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FOR NO KEY UPDATE OF l%'";
+        await expect.poll(async () => (await api.db.query(waiting)).length).toBe(1);
+        return { answer };
+      });
+      const { status, body: result } = await answer.answer;
+      expect([status, result[count], result.failed]).toEqual([200, 1, []]);
+      const rows = await api.db.query<{ id: string; path: string; is_deleted: boolean }>(
+        'SELECT id, path, deleted_at IS NOT NULL AS is_deleted FROM links WHERE id = ANY ($1) ORDER BY id = $2',
+        [made, kept],
+      );
+      const done = method === 'PATCH' ? { path: '/changed', is_deleted: false } : { path: '/raced', is_deleted: true };
+      expect(rows).toEqual([
+        { id: changed, ...done },
+        { id: kept, path: '/raced', is_deleted: false },
+      ]);
+      await owner.call('DELETE', '/links/bulk', { ids: made });
+    }
+  },
+);
+
 test('a viewer cannot create, change or delete links in bulk, and another organization’s app gets a 403', async () => {
   const viewer = await api.member('viewer', owner.organization_id);
   const filter = { app_id: appId };

@@ -66,11 +66,17 @@ function sourceOf(filters: LinkFilters, values: Values): Source {
   return { from, where: parts.join(' AND ') };
 }
 
-/** Ids of the matching links, at most `max`. */
-export async function matchingIds(tenant: TenantQueries, filters: LinkFilters, max: number): Promise<string[]> {
+/** Ids of the matching links, at most `max`. @param among the only links to look at; all by default. */
+export async function matchingIds(
+  tenant: TenantQueries,
+  filters: LinkFilters,
+  max: number,
+  among?: readonly string[],
+): Promise<string[]> {
   const values = new Values();
   const { from, where } = sourceOf(filters, values);
-  const sql = `SELECT l.id FROM ${from} WHERE l.organization_id = ANY ($1) AND ${where} LIMIT ${values.bind(max)}`;
+  const limited = among === undefined ? '' : ` AND l.id = ANY (${values.bind(among)}::text[])`;
+  const sql = `SELECT l.id FROM ${from} WHERE l.organization_id = ANY ($1) AND ${where}${limited} LIMIT ${values.bind(max)}`;
   return (await tenant.query<{ id: string }>(sql, values.list)).map(({ id }) => id);
 }
 

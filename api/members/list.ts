@@ -1,12 +1,11 @@
 /** The members of the caller's organizations. */
 import { Type } from 'typebox';
-import { organizationsOf } from '#api/access.ts';
+import { readableOrganizations } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { type Role, route } from '#api/route.ts';
-import { forbidden, notFound } from '#common/http/rejection.ts';
+import { Rejection } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
-import { isId } from '#common/ids.ts';
 import { removeMember, updateMember } from './change.ts';
 
 interface Row {
@@ -66,16 +65,8 @@ const listMembers = route({
     },
   },
   async handle({ db }, { caller, query }) {
-    const mine = organizationsOf(caller);
-    const asked = query.organization_id;
-    if (asked !== undefined && !mine.includes(asked)) {
-      const sql = 'SELECT FROM organizations WHERE id = $1 AND deleted_at IS NULL';
-      const exists = isId('org', asked) && (await db.query(sql, [asked])).length > 0;
-      return exists
-        ? forbidden('You are not a member of this organization.')
-        : notFound('There is no organization with this id.');
-    }
-    const scope = asked === undefined ? mine : [asked];
+    const scope = await readableOrganizations(db, caller, query.organization_id);
+    if (scope instanceof Rejection) return scope;
     const { limit, offset } = pageOf(query);
     const [counted] = await db.query<{ total: number }>(`SELECT count(*) AS total ${from}`, [scope], 'members_count');
     const rows = await db.query<Row>(page, [scope, limit, offset], 'members_page');

@@ -255,6 +255,18 @@ test('the audit log is filtered by several actions and by time', async () => {
   expect((await boss.call('GET', '/audit-log?start=yesterday')).status).toBe(400);
 });
 
+test('an action that no change has is a 400 that names it', async () => {
+  for (const action of ['createLinks', 'createApp,', 'createApp,listLinks']) {
+    const reply = await owner.call('GET', `/audit-log?action=${action}`);
+    expect([reply.status, reply.body.error.code, reply.body.error.details.field]).toEqual([
+      400,
+      'VALIDATION_ERROR',
+      'action',
+    ]);
+  }
+  expect((await owner.call('GET', '/audit-log?action=createApp,%20createLink')).status).toBe(200);
+});
+
 test('rows of the audit log are deleted after a year, and not before', async () => {
   const insert = `INSERT INTO audit_log (organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id)
     VALUES ('org_old', now() - $1::interval, 'usr_x', '', 'x', '', '{}', '', '')`;

@@ -3,7 +3,9 @@
  * every outbound request (common/outbound-request.ts). Redirects are not followed: the Location of the first one is the
  * destination.
  */
+
 import { randomBytes } from 'node:crypto';
+import { firstCharacters } from '#common/first-characters.ts';
 import type { Resolve } from '#common/host-addresses.ts';
 import { askingAgent } from '#common/links/link-asks.ts';
 import { addressOfCode, type MigrationSettings } from '#common/links/migration-settings.ts';
@@ -53,7 +55,7 @@ const DETAIL_CHARACTERS_MAX = 253;
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 export function unlearned(reason: UnlearnedReason, detail: string | null = null): Unlearned {
-  return { kind: 'unlearned', reason, detail: detail?.slice(0, DETAIL_CHARACTERS_MAX) ?? null };
+  return { kind: 'unlearned', reason, detail: detail === null ? null : firstCharacters(detail, DETAIL_CHARACTERS_MAX) };
 }
 
 /** A random code that no service has. */

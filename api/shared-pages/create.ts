@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { absent, chooseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { DAY_MS } from '#common/durations.ts';
+import { firstCharacters } from '#common/first-characters.ts';
 import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { isStorableTime } from '#common/storable-time.ts';
@@ -111,7 +112,7 @@ export const createSharedPage = route({
     const { token, hash } = newPageToken();
     const row = await tenancy.within(tenantOf(caller, [subject.organization_id]), async (tenant) => {
       await tenant.query(purge, [new Date(nowMs - KEPT_MS)]);
-      const name = (body.name ?? subject.name).trim().slice(0, 100);
+      const name = firstCharacters((body.name ?? subject.name).trim(), 100);
       const times = [new Date(nowMs), expires_at === undefined ? null : new Date(expires_at)];
       const about = [link_id ?? null, campaign ?? null, name, hash, passwordHash, shows_revenue, caller.user_id];
       const [made] = await tenant.query<SharedPageRow>(insertion, [newId('shp', nowMs), ...about, ...times]);

@@ -88,6 +88,14 @@ test('a page about a link shows the figures of this link, without a login and wi
   expect((await visit({ token: open.token })).body.totals.revenue).toEqual([{ currency: 'EUR', amount: '12.5' }]);
 });
 
+test('a page without a name gets the title of its link, cut between two characters', async () => {
+  const title = `x${'😀'.repeat(120)}`;
+  const link = (await owner.call('POST', '/links', { app_id: appId, path: '/emoji', title })).body;
+  expect((await share({ link_id: link.id })).name).toBe(`x${'😀'.repeat(99)}`);
+  const name = '😀'.repeat(100);
+  expect((await share({ link_id: link.id, name })).name).toBe(name);
+});
+
 test('a page about a campaign counts only the links of its own organization', async () => {
   const page = await share({ campaign: 'spring' });
   expect(await clicksOf({ token: page.token })).toBe(8);

@@ -64,6 +64,7 @@ export async function startStage(nowMs: number, retentionDays = 36_500, limits: 
     const routes = mountRoutes({
       routes: analyticsRoutes,
       deps: {
+        db,
         tenancy,
         clock: () => nowMs,
         analytics: { ...parts, limits: { ...parts.limits, ...limits } },

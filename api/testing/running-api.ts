@@ -1,5 +1,6 @@
 /** The API on real servers, with as many organizations and users as a test needs. */
 import type { HostChecks } from '#api/apps/host-checks.ts';
+import type { AuditTrail } from '#api/audit-trail.ts';
 import type { ImportWorker } from '#api/imports/import-worker.ts';
 import type { LiveFeed } from '#api/live/live-feed.ts';
 import type { Mailer } from '#api/mail/mailer.ts';
@@ -52,6 +53,7 @@ export interface ApiForTest {
   readonly linkLearner: LinkLearner;
   /** Sends mail only when a test triggers it. */
   readonly mailer: Mailer;
+  readonly auditTrail: AuditTrail;
   /** The API's clock; `advance` moves it. */
   advance(ms: number): void;
   /** A user of a new organization, or of the given one. */
@@ -130,6 +132,7 @@ export async function apiForTest(
     imports: api.imports,
     linkLearner: api.linkLearner,
     mailer: api.mailer,
+    auditTrail: api.auditTrail,
     advance: (ms) => {
       aheadMs += ms;
     },

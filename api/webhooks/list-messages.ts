@@ -17,10 +17,14 @@ import {
   statusSchema,
 } from './message.ts';
 
-const ofMessages = `FROM webhook_messages WHERE organization_id = ANY ($1) AND endpoint_id = $2
-  AND ($3::text IS NULL OR status = $3) ORDER BY created_at DESC, id DESC`;
-const ofAttempts = `FROM webhook_attempts WHERE organization_id = ANY ($1) AND endpoint_id = $2
-  AND ($3::text IS NULL OR message_id = $3) ORDER BY id DESC`;
+const ofMessages = `FROM webhook_messages m JOIN webhook_endpoints e ON e.id = m.endpoint_id
+  WHERE m.organization_id = ANY ($1) AND m.endpoint_id = $2 AND ($3::text IS NULL OR m.status = $3)
+    AND signpost_is_message_for(e.app_ids, m.type, m.data) ORDER BY m.created_at DESC, m.id DESC`;
+const ofAttempts = `FROM webhook_attempts t JOIN webhook_endpoints e ON e.id = t.endpoint_id
+  WHERE t.organization_id = ANY ($1) AND t.endpoint_id = $2 AND ($3::text IS NULL OR t.message_id = $3)
+    AND (e.app_ids IS NULL OR NOT EXISTS (
+      SELECT FROM webhook_messages m WHERE m.id = t.message_id AND NOT signpost_is_message_for(e.app_ids, m.type, m.data)))
+  ORDER BY t.id DESC`;
 const counting = (what: string) => `SELECT count(*) AS total FROM (SELECT 1 ${what} LIMIT ${COUNTED_MAX}) AS counted`;
 const limited = `Lists at most the newest ${COUNTED_MAX}.`;
 
@@ -48,7 +52,7 @@ export const listWebhookMessages = route({
       const page = pageOf(query);
       const values = [params.webhook_id, query.status ?? null];
       const [counted] = await tenant.query<{ total: number }>(counting(ofMessages), values);
-      const columns = 'id, type, status, tries, data, occurred_at, created_at, due_at';
+      const columns = 'm.id, m.type, m.status, m.tries, m.data, m.occurred_at, m.created_at, m.due_at';
       const rows = await tenant.query<MessageRow>(`SELECT ${columns} ${ofMessages} LIMIT $4 OFFSET $5`, [
         ...values,
         page.limit,
@@ -90,7 +94,7 @@ export async function attemptsOf(
   const page = pageOf(query);
   const values = [endpointId, query.message_id ?? null];
   const [counted] = await tenant.query<{ total: number }>(counting(ofAttempts), values);
-  const columns = 'message_id, type, url, outcome, http_status, answer, duration_ms, attempted_at';
+  const columns = 't.message_id, t.type, t.url, t.outcome, t.http_status, t.answer, t.duration_ms, t.attempted_at';
   const rows = await tenant.query<AttemptRow>(`SELECT ${columns} ${ofAttempts} LIMIT $4 OFFSET $5`, [
     ...values,
     page.limit,

@@ -72,7 +72,8 @@ export const attemptSchema = Type.Object(
     outcome: Type.Unsafe<AttemptRow['outcome']>({
       type: 'string',
       enum: [...attemptOutcomes],
-      description: 'http_error: the response was not 2xx; redirects are not followed.',
+      description:
+        'http_error: the response was not 2xx; redirects are not followed. internal_error: Signpost could not process the message.',
     }),
     http_status: nullable(Type.Integer()),
     answer: Type.String({ description: 'The first kilobyte of the response.' }),

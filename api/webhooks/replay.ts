@@ -20,16 +20,20 @@ const again = `
 /** A message with an attempt in progress is already being delivered. */
 const one = `
   WITH found AS (
-    SELECT id, lease IS NOT NULL AND due_at > $3 AS is_under_way FROM webhook_messages
-     WHERE organization_id = ANY ($1) AND endpoint_id = $2 AND id = $4 FOR UPDATE
+    SELECT m.id, m.lease IS NOT NULL AND m.due_at > $3 AS is_under_way
+      FROM webhook_messages m JOIN webhook_endpoints e ON e.id = m.endpoint_id
+     WHERE m.organization_id = ANY ($1) AND m.endpoint_id = $2 AND m.id = $4
+       AND signpost_is_message_for(e.app_ids, m.type, m.data) FOR UPDATE OF m
   ), replayed AS (${again} AND id IN (SELECT id FROM found WHERE NOT is_under_way))
   SELECT id FROM found`;
 /** A waiting message is already queued. The array keeps the planner from using a nested loop over all messages. */
 const many = `${again} AND id = ANY (ARRAY(
-  SELECT id FROM webhook_messages WHERE organization_id = ANY ($1) AND endpoint_id = $2 AND created_at >= $4 AND created_at < $5
-     AND status <> 'pending' AND ($6::text IS NULL OR status = $6)
-     AND (status = 'failed' OR replayed_at IS NULL OR replayed_at <= $7)
-   ORDER BY created_at LIMIT ${REPLAYED_MAX} FOR UPDATE)) RETURNING id`;
+  SELECT m.id FROM webhook_messages m JOIN webhook_endpoints e ON e.id = m.endpoint_id
+   WHERE m.organization_id = ANY ($1) AND m.endpoint_id = $2 AND m.created_at >= $4 AND m.created_at < $5
+     AND m.status <> 'pending' AND ($6::text IS NULL OR m.status = $6)
+     AND (m.status = 'failed' OR m.replayed_at IS NULL OR m.replayed_at <= $7)
+     AND signpost_is_message_for(e.app_ids, m.type, m.data)
+   ORDER BY m.created_at LIMIT ${REPLAYED_MAX} FOR UPDATE OF m)) RETURNING id`;
 
 /** Of webhooks and of postbacks. */
 export const replayBody = Type.Object(

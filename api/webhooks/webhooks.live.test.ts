@@ -378,7 +378,7 @@ test('attempts are listed newest first, and for one message', async () => {
 });
 
 test('erasing a person deletes only the messages about them', async () => {
-  const endpoint = await newWebhook({ app_ids: [app.id] });
+  const endpoint = await newWebhook({ app_ids: [app.id, other.id] });
   const add = (id: string, type: string, data: object) =>
     api.db.execute(
       `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data) VALUES ($1, $2, $3, $4, now(), $5)`,
@@ -500,6 +500,77 @@ test('a postback belongs to its organization, and to the apps of the key that us
   expect((await limited.call('GET', '/postbacks')).body.data.map((one: { id: string }) => one.id)).toEqual([own.id]);
   const foreign = await stranger.call('GET', `/postbacks?organization_id=${owner.organization_id}`);
   expect(foreign.status).toBe(403);
+});
+
+test('after a webhook is narrowed to some apps, nobody can read or replay its messages of other apps', async () => {
+  const limited = await keyFor([app.id]);
+  for (const [kind, app_ids] of [
+    ['webhooks', null],
+    ['webhooks', [app.id, other.id]],
+    ['postbacks', [app.id, other.id]],
+  ] as const) {
+    const endpoint = kind === 'webhooks' ? await newWebhook({ app_ids }) : await newPostback({ app_ids });
+    const path = `/${kind}/${endpoint.id}`;
+    const hidden = kind === 'webhooks' ? await newWebhook() : await newPostback();
+    const add = async (id: string, type: string, data: object) => {
+      await api.db.execute(
+        `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, status)
+         VALUES ($1, $2, $3, $4, now(), $5, 'failed')`,
+        [`${id}_${endpoint.id}`, endpoint.id, owner.organization_id, type, JSON.stringify(data)],
+      );
+      await api.db.execute(
+        `INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome)
+         VALUES ($1, $2, $3, $4, $5, now(), 12, 'timeout')`,
+        [endpoint.id, owner.organization_id, `${id}_${endpoint.id}`, type, url],
+      );
+    };
+    await add('own', 'event.recorded', { app_id: app.id, event_id: 'e1' });
+    await add('other', 'event.recorded', { app_id: other.id, event_id: 'e2' });
+    await add('test', 'endpoint.test', { endpoint_id: endpoint.id });
+    await add('ownclicks', 'click.batch', { app_ids: [app.id], part: 0 });
+    await add('bothclicks', 'click.batch', { app_ids: [app.id, other.id], part: 0 });
+    await add('otherclicks', 'click.batch', { app_ids: [other.id], part: 0 });
+    await add('disabled', 'endpoint.disabled', { id: hidden.id, url: hidden.url, reason: 'gone' });
+    const idsOf = async (sql: string) =>
+      (await api.db.query<{ id: string }>(sql, [endpoint.id])).map(({ id }) => id.split('_')[0]).sort();
+    const listed = async (by: Pick<Member, 'call'>, list: 'messages' | 'attempts') => {
+      const { body } = await by.call('GET', `${path}/${list}?limit=100`);
+      const ids = body.data.map((one: { id?: string; message_id?: string }) => one.id ?? one.message_id);
+      expect(body.pagination.total).toBe(ids.length);
+      return ids.map((id: string) => id.split('_')[0]).sort();
+    };
+    expect((await limited.call('GET', `${path}/attempts`)).status).toBe(403);
+
+    expect((await owner.call('PATCH', path, { app_ids: [app.id] })).status).toBe(200);
+    const left = ['bothclicks', 'own', 'ownclicks', 'test'];
+    expect(await idsOf('SELECT id FROM webhook_messages WHERE endpoint_id = $1')).toEqual(left);
+    expect(await idsOf('SELECT message_id AS id FROM webhook_attempts WHERE endpoint_id = $1')).toEqual(left);
+
+    // Created by a transaction that had read the webhook before it was narrowed.
+    await add('late', 'event.recorded', { app_id: other.id, event_id: 'e3' });
+    const ofKey = ['own', 'ownclicks', 'test'];
+    expect(await listed(owner, 'attempts')).toEqual(left);
+    expect(await listed(limited, 'attempts')).toEqual(ofKey);
+    if (kind === 'webhooks') {
+      expect(await listed(owner, 'messages')).toEqual(left);
+      expect(await listed(limited, 'messages')).toEqual(ofKey);
+    }
+    const replay = async (by: Pick<Member, 'call'>, body: object) => {
+      const reply = await by.call('POST', `${path}/replay`, body);
+      return [reply.status, reply.body.replayed];
+    };
+    expect(await replay(owner, { message_id: `late_${endpoint.id}` })).toEqual([404, undefined]);
+    expect(await replay(limited, { message_id: `bothclicks_${endpoint.id}` })).toEqual([404, undefined]);
+    expect(await replay(limited, { message_id: `own_${endpoint.id}` })).toEqual([202, 1]);
+    expect(await replay(limited, { from: '2026-01-01T00:00:00Z' })).toEqual([202, 2]);
+    expect(await replay(owner, { from: '2026-01-01T00:00:00Z' })).toEqual([202, 1]);
+    expect((await limited.call('POST', `${path}/test`)).status).toBe(202);
+
+    // A wider restriction removes nothing.
+    expect((await owner.call('PATCH', path, { app_ids: [other.id, app.id] })).status).toBe(200);
+    expect(await listed(owner, 'attempts')).toEqual(['bothclicks', 'late', 'own', 'ownclicks', 'test']);
+    for (const { id } of [endpoint, hidden]) await owner.call('DELETE', `/${kind}/${id}`);
+  }
 });
 
 test('an organization has at most fifty postbacks, in addition to its webhooks', async () => {

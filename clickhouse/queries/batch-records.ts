@@ -77,30 +77,37 @@ export function batchesBetween(log_partition: number, from: number, to: number):
   };
 }
 
-/** How many clicks each app of these organizations has in a batch. */
+/** How many clicks each app of these organizations has in a batch, those of erased people too. */
 export function clicksOfBatch(organization_ids: readonly string[], place: BatchPlace): Question {
   return {
     sql: `SELECT organization_id, app_id, count() AS clicks, toUnixTimestamp64Milli(max(time)) AS time_ms FROM clicks
-WHERE organization_id IN {organization_ids:Array(String)} AND ${ofBatch} AND click_id != ''
+WHERE organization_id IN {organization_ids:Array(String)} AND ${ofBatch}
 GROUP BY organization_id, app_id`,
     params: { organization_ids, ...place },
   };
 }
 
-/** Some clicks of a batch, always in the same order. @param app_ids null: of every app. */
+/**
+ * Some clicks of a batch, always in the same order. Clicks of erased people are left out but keep their place, so that
+ * an erasure moves no other click to another part. @param app_ids the apps whose clicks were counted; null: all.
+ * @param wanted_apps the only apps whose clicks are returned; null: all.
+ */
 export function clicksOfPart(
   organization_id: string,
   app_ids: readonly string[] | null,
   place: BatchPlace,
-  limit: number,
-  offset: number,
+  page: { readonly limit: number; readonly offset: number },
+  wanted_apps: readonly string[] | null,
 ): Question {
   const apps = app_ids === null ? '' : ' AND app_id IN {app_ids:Array(String)}';
+  const wanted = wanted_apps === null ? '' : ' AND app_id IN {wanted_apps:Array(String)}';
+  const columns = webhookColumns.clicks.join(', ');
   return {
-    sql: `SELECT ${webhookColumns.clicks.join(', ')} FROM clicks
-WHERE organization_id = {organization_id:String}${apps} AND ${ofBatch} AND click_id != ''
-ORDER BY producer_id, frame_no, idx LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
-    params: { organization_id, app_ids: app_ids ?? [], limit, offset, ...place },
+    sql: `SELECT ${columns} FROM (SELECT ${columns}, producer_id, frame_no, idx FROM clicks
+WHERE organization_id = {organization_id:String}${apps} AND ${ofBatch}
+ORDER BY producer_id, frame_no, idx LIMIT {limit:UInt32} OFFSET {offset:UInt32})
+WHERE click_id != ''${wanted} ORDER BY producer_id, frame_no, idx`,
+    params: { organization_id, app_ids: app_ids ?? [], wanted_apps: wanted_apps ?? [], ...page, ...place },
   };
 }
 

@@ -105,6 +105,16 @@ export class Exchange {
     }
     const head = this.#head(answer);
     this.status = answer.status;
+    if ('stream' in answer && this.isHead) {
+      void leave(answer.stream);
+      this.#res.cork(() => {
+        this.#res.writeStatus(head);
+        endHead(this.#res, null, this.closesConnection);
+      });
+      answer.onClosed?.();
+      this.#close();
+      return;
+    }
     if ('stream' in answer) {
       this.isAnswering = true;
       void this.#stream(answer, head);

@@ -92,6 +92,11 @@ export interface MountedRoute {
   readonly run: (incoming: Incoming, caller: unknown, params: Record<string, string>) => Promise<Answer | Rejection>;
 }
 
+/** Whether its requests change something. */
+export function isChange({ method, isRead }: { readonly method: Method; readonly isRead?: boolean }): boolean {
+  return method !== 'GET' && isRead !== true;
+}
+
 export function mountRoutes<Deps>(mount: Mount<Deps>): MountedRoute[] {
   return mount.routes.map((route) => mountRoute(route, mount));
 }
@@ -130,8 +135,8 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
     };
     const handle = async () => {
       const answer = await handleTyped(request);
-      const isChange = route.method !== 'GET' && !route.isRead && !(answer instanceof Rejection) && answer.status < 300;
-      if (isChange) await mount.trail?.(route.operationId, request, answer);
+      const hasChanged = isChange(route) && !(answer instanceof Rejection) && answer.status < 300;
+      if (hasChanged) await mount.trail?.(route.operationId, request, answer);
       return answer;
     };
     if (mount.once && route.method === 'POST') return mount.once(name, request, handle);

@@ -280,6 +280,24 @@ test('plain HTTP is a 403 and never its data', async () => {
   expect(answer.headers.get('x-ratelimit-remaining')).toBe('99');
 });
 
+test('a HEAD is answered like its GET, without a body', async () => {
+  const options = { headers: https };
+  for (const path of ['/throws', '/header', '/stream', '/nothing']) {
+    const get = await fetch(base + path, options);
+    const head = await fetch(base + path, { ...options, method: 'HEAD' });
+    expect([head.status, head.headers.get('content-type')], path).toEqual([
+      get.status,
+      get.headers.get('content-type'),
+    ]);
+    expect(await head.text()).toBe('');
+    await get.body?.cancel();
+  }
+  const door = await fetch(`${base}/doors/front/open`, { ...options, method: 'HEAD' });
+  expect([door.status, door.headers.get('allow')]).toEqual([404, 'POST']);
+  // The connection stays usable.
+  expect((await fetch(`${base}/header`, options)).status).toBe(500);
+});
+
 test('an unknown address or method is answered 404 in the envelope, with the methods of a known address', async () => {
   for (const [method, path, allowed] of [
     ['GET', '/nothing', null],

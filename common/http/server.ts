@@ -148,6 +148,7 @@ export class HttpServer {
     switch (route.method) {
       case 'GET':
         app.get(pattern, receive);
+        app.head(pattern, (res, req) => this.#receive(res, req, origin, route, true));
         break;
       case 'POST':
         app.post(pattern, receive);
@@ -170,16 +171,22 @@ export class HttpServer {
   }
 
   /** Reads all of `req` synchronously: it is invalid after the first await. */
-  #receive(res: HttpResponse, req: HttpRequest, origin: Origin, matched: MountedRoute | null): void {
+  #receive(
+    res: HttpResponse,
+    req: HttpRequest,
+    origin: Origin,
+    matched: MountedRoute | null,
+    isHeadOfRoute = false,
+  ): void {
     const nowMs = Date.now();
     const id = newRequestId(nowMs);
     const report = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
     const exchange = new Exchange(res, id, nowMs, (closed) => this.#over(closed, matched), report);
     this.#open.set(exchange, exchange);
     exchange.closesConnection = this.#isStopping;
-    // A route is mounted for its own method, which is neither of the two that matter here.
+    // The method of a route is known.
     const method = matched === null ? req.getMethod() : '';
-    exchange.isHead = method === 'head';
+    exchange.isHead = isHeadOfRoute || method === 'head';
     const { headers, fault: headerFault } = readHeaders(req);
     const url = req.getUrl();
     const path = url.startsWith(`${BASE}/`) ? url.slice(BASE.length) : '';

@@ -74,11 +74,12 @@ export function listenOn(app: TemplatedApp, host: string, port: number, isShared
 }
 
 /**
- * Ends the answer to a HEAD whose GET would have `bytes` bytes. `endWithoutBody(bytes)` of uWebSockets.js v20 waits for those
+ * Ends the answer to a HEAD whose GET would have `bytes` bytes; null: a number that is not known. `endWithoutBody(bytes)` of uWebSockets.js v20 waits for those
  * bytes forever: the connection cannot be reused, and without an abort handler the process exits.
  * @param isLast closes the connection; the length is then 0, because only an answer with a length can close it.
  */
-export function endHead(res: HttpResponse, bytes: number, isLast: boolean): void {
+export function endHead(res: HttpResponse, bytes: number | null, isLast: boolean): void {
   if (isLast) res.endWithoutBody(0, true);
+  else if (bytes === null) res.endWithoutBody();
   else res.writeHeader('Content-Length', String(bytes)).endWithoutBody();
 }

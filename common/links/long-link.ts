@@ -2,8 +2,10 @@
  * Firebase long links on an app's own host: `https://host[/prefix]/?link=…&apn=…`. Recognizes such requests and the
  * link that each stands for: the same parameters identify the same link, in any order and encoding.
  */
+
 import { createHash } from 'node:crypto';
 import { UTM_FIELDS, type UtmField, utmFrom } from '#common/campaign-fields.ts';
+import { firstCharacters } from '#common/first-characters.ts';
 import { firebaseAppIds, firebaseTargets, keptFirebaseFields } from './firebase-link.ts';
 import type { LinkedApp, LinkSnapshot } from './link-snapshot.ts';
 import { urlFault } from './web-address.ts';
@@ -88,7 +90,7 @@ export function readLongLink(app: LinkedApp, query: string): LongLink | RefusedL
 function textOf(name: string, given: string): string {
   const text = given.replace(/\p{Cc}/gu, ' ').trim();
   const isUrl = urlFields.some((one) => one === name);
-  return isUrl ? text : [...text].slice(0, textMax[name] ?? TEXT_CHARACTERS_MAX).join('');
+  return isUrl ? text : firstCharacters(text, textMax[name] ?? TEXT_CHARACTERS_MAX);
 }
 
 /** Firebase allowed http; links here must use https. */
@@ -147,7 +149,7 @@ const DETAIL_CHARACTERS_MAX = 150;
 
 /** The name under which visits to a rejected link are counted. No code starts with a question mark. */
 export function refusedVisitName({ reason, detail }: RefusedLongLink): string {
-  return `${refusedPrefix}${reason} ${[...detail].slice(0, DETAIL_CHARACTERS_MAX).join('')}`;
+  return `${refusedPrefix}${reason} ${firstCharacters(detail, DETAIL_CHARACTERS_MAX)}`;
 }
 
 /** Undefined if the name is a code. */

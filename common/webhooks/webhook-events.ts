@@ -29,10 +29,11 @@ export const disabledReasons = ['requested', 'gone', 'failing', 'backlog'] as co
 export type DisabledReason = (typeof disabledReasons)[number];
 
 /** Why an attempt got no response. */
-const webhookFailures = [...outboundFailures, 'secret_unreadable'] as const;
+const webhookFailures = [...outboundFailures, 'secret_unreadable', 'internal_error'] as const;
 export type WebhookFailure = (typeof webhookFailures)[number];
 /**
- * The outcome of an attempt. `http_error`: a response other than 2xx; `payload_gone`: its clicks are no longer stored.
+ * The outcome of an attempt. `http_error`: a response other than 2xx; `payload_gone`: its clicks are no longer stored;
+ * `internal_error`: our own processing failed, before or after the request.
  */
 export const attemptOutcomes = ['delivered', 'http_error', 'payload_gone', ...webhookFailures] as const;
 

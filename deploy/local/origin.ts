@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { PostgresAuditTurns } from '#api/analytics/audit-turns.ts';
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
 import { certificateQuestion } from '#api/apps/served-host.ts';
+import { exposeAuditTrail } from '#api/audit-metrics.ts';
 import { DashboardFiles } from '#api/dashboard-files.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { exposeMail } from '#api/mail/mail-metrics.ts';
@@ -58,6 +59,7 @@ const cache = new LinkCache({
 
 const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
+exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);
 exposeLearner(metrics, api.linkLearner);
 // NATS may connect later; until then, clicks older than some minutes can't be looked up, and everything else works.

@@ -58,7 +58,7 @@ export interface WebhooksStage {
   stop(): Promise<void>;
 }
 
-const quiet = { warn: () => undefined, info: () => undefined };
+const quiet = { warn: () => undefined, info: () => undefined, error: () => undefined };
 
 export async function webhooksStage(): Promise<WebhooksStage> {
   const postgres = await postgresForTest();

@@ -32,7 +32,7 @@ export const updatePostback = route({
   tag: 'Webhooks',
   summary: 'Update a postback',
   description:
-    'Omitted fields keep their value. While a postback is disabled, no messages are created for it; messages that were already waiting are sent when it is enabled again, with the new template.',
+    'Omitted fields keep their value. While a postback is disabled, no messages are created for it; messages that were already waiting are sent when it is enabled again, with the new template. A change of `app_ids` deletes the messages and attempts of apps that the postback no longer covers.',
   params: postbackParams,
   body: Type.Object(
     { ...Type.Partial(Type.Object(contentFields)).properties, enabled: Type.Optional(Type.Boolean()) },
