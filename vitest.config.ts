@@ -34,9 +34,9 @@ const limitsOfServers = { testTimeout: 180_000, hookTimeout: 300_000 };
 
 /**
  * unit: no servers. simulation: seeds of deploy/simulation. live: real servers, two of them shared, the rest per file.
- * journeys: the whole system, over HTTP. Journeys and live tests are one group, which begins with the journeys and ends
- * with short files, so that no core waits for a last long one. More files run concurrently than a small machine has cores,
- * because tests mostly wait for servers.
+ * journeys: the whole system, over HTTP. All but unit tests are one group, which ends with short files, so that no core
+ * waits for a last long one. More files run concurrently than a small machine has cores, because tests mostly wait for
+ * servers.
  */
 export default defineConfig({
   test: {
@@ -65,9 +65,9 @@ export default defineConfig({
           name: 'simulation',
           include: ['deploy/simulation/**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts'],
-          testTimeout: 60_000,
-          maxWorkers: 2,
-          sequence: { groupOrder: 0 },
+          testTimeout: 180_000,
+          maxWorkers: 4,
+          sequence: { groupOrder: 1 },
         },
       },
       {

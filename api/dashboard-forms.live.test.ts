@@ -1,4 +1,8 @@
-/** Forms of the dashboard in a real browser, while other people change the same things. */
+/**
+ * Forms of the dashboard in a real browser, while other people change the same things.
+ *
+ * @module-tag slow
+ */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
@@ -73,20 +77,20 @@ test('a card of an app that is saved leaves what was typed into the others, and 
   expect(await settings.getByLabel('Website').inputValue()).toBe('https://www.example.com/typed');
   await moving.getByLabel('Connect to').fill('cname.old.example.com');
   await settings.getByRole('button', { name: 'Save' }).click();
+  await expect
+    .poll(async () => (await person.call('GET', `/apps/${app.id}`)).body)
+    .toMatchObject({
+      name: 'Shop of another',
+      fallback_url: 'https://www.example.com/typed',
+      settings: { migration: { url: 'https://old.example.com/{code}', via: null } },
+    });
   await expect.poll(() => settings.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
   expect(await moving.getByLabel('Connect to').inputValue()).toBe('cname.old.example.com');
-  expect((await person.call('GET', `/apps/${app.id}`)).body).toMatchObject({
-    name: 'Shop of another',
-    fallback_url: 'https://www.example.com/typed',
-    settings: { migration: { url: 'https://old.example.com/{code}', via: null } },
-  });
   expect(faults).toEqual([]);
   await browser.close();
 });
 
-test('a webhook and a postback that are edited keep the changes that others made meanwhile', {
-  tags: ['slow'],
-}, async (context) => {
+test('a webhook and a postback that are edited keep the changes that others made meanwhile', async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const hook = (
@@ -130,7 +134,7 @@ test('a webhook and a postback that are edited keep the changes that others made
   await browser.close();
 });
 
-test('values of a list that contain commas stay whole when the list is edited', { tags: ['slow'] }, async (context) => {
+test('values of a list that contain commas stay whole when the list is edited', async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const conversion_events = ['purchase, first', 'sign_up'];
@@ -168,9 +172,7 @@ test('values of a list that contain commas stay whole when the list is edited', 
   await browser.close();
 });
 
-test('a new link can be in any of 101 apps, and in none of which the user is only a viewer', {
-  tags: ['slow'],
-}, async (context) => {
+test('a new link can be in any of 101 apps, and in none of which the user is only a viewer', async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const other = await stage.person();
@@ -206,9 +208,7 @@ test('a new link can be in any of 101 apps, and in none of which the user is onl
   await browser.close();
 });
 
-test('without an app in which the user may create links, the form of a new link says so', {
-  tags: ['slow'],
-}, async (context) => {
+test('without an app in which the user may create links, the form of a new link says so', async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const other = await stage.person();
@@ -226,7 +226,7 @@ test('without an app in which the user may create links, the form of a new link 
   await browser.close();
 });
 
-test('a link that cannot be archived or deleted says why', { tags: ['slow'] }, async (context) => {
+test('a link that cannot be archived or deleted says why', async (context) => {
   inBrowser(context);
   const person = await stage.person();
   const app = (await person.call('POST', '/apps', { name: 'Shop' })).body;
