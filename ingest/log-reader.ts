@@ -86,15 +86,12 @@ function sequenceBefore(answer: string): number {
 
 /** How far a reader is, for the feed of recent clicks, which uses the frames of its partition's reader. */
 export interface ReaderProgress {
-  /** Every message of the partition up to this stream sequence was delivered; `undefined` while unknown. */
-  readonly reached: number | undefined;
   /** `time.elapsed()` when everything in the log had last been delivered. */
   readonly caughtUpAt: number;
 }
 
 export class LogReader implements ReaderProgress {
   readonly counters = { messages: 0, bad_messages: 0, wrong_clocks: 0, restarts: 0 };
-  reached: number | undefined;
   caughtUpAt = Number.NEGATIVE_INFINITY;
   readonly #options: LogReaderOptions;
   #generation = 0;
@@ -162,7 +159,6 @@ export class LogReader implements ReaderProgress {
     const { nats } = this.#options;
     if (this.#consumer !== '') nats.publish(nats.names.api('CONSUMER.DELETE', this.#consumer), Buffer.alloc(0));
     this.#consumer = '';
-    this.reached = undefined;
     this.#committed.forget();
     this.#isPulling = false;
   }
@@ -246,7 +242,6 @@ export class LogReader implements ReaderProgress {
   }
 
   #reached(sequence: number): void {
-    this.reached = sequence;
     const { frames } = this.#options;
     if (frames !== undefined) this.#committed.reached(sequence, frames.taken());
   }

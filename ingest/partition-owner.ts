@@ -49,7 +49,7 @@ export interface OwnerOptions {
 
 export interface OwnerFeed {
   start(): Promise<void>;
-  /** Called with each frame that the owner's reader delivers, before the reader counts it as reached. */
+  /** Called with each frame that the owner's reader delivers. */
   take(frame: LogFrame, reader: ReaderProgress): void;
   stop(): void;
 }

@@ -3,10 +3,10 @@
  * unavailable and the sink waits. It normally uses the frames that the owner of its partition reads for the sink. Its own
  * reader costs ingest and NATS about a tenth more, and is only used where the owner's is not where the feed should be:
  *
- *   reading itself ──as far as the owner's reader, which has caught up──▶ following
- *         ▲                                                                  │
- *         └─ the owner's reader is behind for seconds, or Redis is slow, ◀───┘
- *            or lost its clicks
+ *   reading itself ──both readers have caught up──▶ both ──its own has caught up again──▶ following
+ *         ▲                                            │                                     │
+ *         └─ the owner's reader is behind for seconds, Redis is slow, ◀────────────────────┘
+ *            or Redis has lost its clicks
  *
  *   reading itself ──buffer full──▶ paused ──written──▶ reading itself
  *      ├─ Redis unavailable, or refusing: the frames already read wait, and are written again until Redis accepts them
@@ -17,7 +17,8 @@
  *
  * Invariants:
  * - Writing a click again changes nothing, so starting too early is harmless.
- * - It begins to follow only if everything before the next frame of the owner's reader was delivered by its own.
+ * - Its own reader is stopped only if it was at the end of the log a second after the feed took the first frame of the
+ *   owner's reader: it has delivered all that came before. Sequences would not do, because a stream may be replaced.
  * - The range of clicks in Redis is stored in Redis itself, as two times of the log: `begin position`. If that key is
  *   gone, the clicks are gone too, and the last hours are read again. The key is checked once a second, whether clicks
  *   arrive or not. Redis may also evict only the key, repeatedly: a reread must have caught up, and a minute must have
@@ -52,6 +53,9 @@ const FOLLOWED_BYTES_MAX = 16_777_216;
 const BEHIND_MAX_MS = 5_000;
 /** Reading itself begins with the last two minutes, so it must not alternate often with following. */
 const FOLLOW_AGAIN_MS = 10 * MINUTE_MS;
+/** How long both readers are used, at least and at most. A server of NATS may be behind another one. */
+const BOTH_MIN_MS = 1_000;
+const BOTH_MAX_MS = MINUTE_MS;
 const RETRY_MS = 250;
 const POSITION_MS = 1_000;
 const REREAD_MS = 6 * HOUR_MS;
@@ -109,6 +113,7 @@ export class RecentClicksFeed {
   #reader: LogReader | undefined;
   #followed: ReaderProgress | undefined;
   #mayFollowAt = Number.NEGATIVE_INFINITY;
+  #followedAt = 0;
   #waiting: LogFrame[] = [];
   #waitingBytes = 0;
   #isWriting = false;
@@ -140,7 +145,7 @@ export class RecentClicksFeed {
     [this.#begin, this.#position] = stored ?? [0, this.#options.time.now() - REREAD_MS];
     this.#read();
     this.#timer = this.#options.time.every(POSITION_MS, () => {
-      this.#lookWhetherBehind();
+      this.#lookAtReaders();
       this.#isPositionDue = true;
       if (!this.#isWriting && this.#options.redis.isConnected()) void this.#write();
     });
@@ -153,7 +158,7 @@ export class RecentClicksFeed {
     this.#wake?.();
   }
 
-  /** Takes a frame of the owner's reader, or ignores it while this feed reads itself. Call before it is counted as reached. */
+  /** Takes a frame of the owner's reader, or ignores it while this feed reads itself. */
   take(frame: LogFrame, reader: ReaderProgress): void {
     if (this.#isStopped || (this.#followed !== reader && !this.#follow(reader))) return;
     if (frame.header.kind !== 'click') return;
@@ -162,27 +167,32 @@ export class RecentClicksFeed {
     if (this.#waitingBytes >= FOLLOWED_BYTES_MAX) this.#endFollowing();
   }
 
-  /** @returns whether the frames of that reader continue where the feed's own reader is. */
+  /** @returns whether the feed takes the frames of that reader from now on. */
   #follow(reader: ReaderProgress): boolean {
     const now = this.#options.time.elapsed();
-    const [own, owners] = [this.#reader?.reached, reader.reached];
-    if (own === undefined || owners === undefined || own < owners || now < this.#mayFollowAt) return false;
-    if (now - reader.caughtUpAt > BEHIND_MAX_MS) return false;
-    this.#reader?.stop();
-    this.#reader = undefined;
+    if (this.#reader === undefined || now < this.#mayFollowAt) return false;
+    if (now - Math.min(this.#reader.caughtUpAt, reader.caughtUpAt) > BEHIND_MAX_MS) return false;
     this.#followed = reader;
-    this.#isCaughtUp = true;
+    this.#followedAt = now;
     return true;
   }
 
-  #lookWhetherBehind(): void {
+  #lookAtReaders(): void {
     if (this.#followed === undefined) return;
-    if (this.#options.time.elapsed() - this.#followed.caughtUpAt > BEHIND_MAX_MS) this.#endFollowing();
+    const now = this.#options.time.elapsed();
+    const isBothForLong = this.#reader !== undefined && now - this.#followedAt > BOTH_MAX_MS;
+    if (isBothForLong || now - this.#followed.caughtUpAt > BEHIND_MAX_MS) this.#endFollowing();
+    else if (this.#reader !== undefined && this.#reader.caughtUpAt - this.#followedAt > BOTH_MIN_MS) {
+      this.#reader.stop();
+      this.#reader = undefined;
+      this.#isCaughtUp = true;
+    }
   }
 
   #endFollowing(): void {
     this.#mayFollowAt = this.#options.time.elapsed() + FOLLOW_AGAIN_MS;
-    this.#read();
+    this.#followed = undefined;
+    if (this.#reader === undefined) this.#read();
   }
 
   #push(frame: LogFrame): void {
