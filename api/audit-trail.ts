@@ -52,7 +52,9 @@ export class AuditTrail {
   readonly #db: Postgres;
   readonly #clock: Clock;
   readonly #log: Pick<Log, 'warn'>;
-  #waiting = 0;
+  /** Changes whose rows are tried again, each with its timer. */
+  readonly #waiting = new Map<Change, NodeJS.Timeout>();
+  #isStopped = false;
 
   constructor(db: Postgres, clock: Clock, log: Pick<Log, 'warn'>) {
     this.#db = db;
@@ -74,20 +76,33 @@ export class AuditTrail {
     }
   }
 
+  /** Tries each waiting row once more. Call before Postgres is closed. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    const changes = [...this.#waiting.keys()];
+    for (const timer of this.#waiting.values()) clearTimeout(timer);
+    this.#waiting.clear();
+    for (const change of changes) await this.#write(change, 1);
+  }
+
   #postpone(change: Change, attempt: number, err: unknown): void {
     this.counters.failures++;
-    const delayMs = this.#waiting < waitingMax ? retryDelaysMs[attempt] : undefined;
+    const mayWait = !this.#isStopped && this.#waiting.size < waitingMax;
+    const delayMs = mayWait ? retryDelaysMs[attempt] : undefined;
+    // Without the address and the memberships of the caller.
+    const { operationId, actor, organization, requestId } = change;
+    const named = { err, operationId, actor, organization, requestId };
     if (delayMs === undefined) {
       this.counters.lost++;
-      this.#log.warn({ err, change }, 'a row of the audit log could not be written');
+      this.#log.warn(named, 'a row of the audit log could not be written');
       return;
     }
-    this.#log.warn({ err, change }, 'writing a row of the audit log failed; retrying');
-    this.#waiting++;
-    setTimeout(() => {
-      this.#waiting--;
+    this.#log.warn(named, 'writing a row of the audit log failed; retrying');
+    const timer = setTimeout(() => {
+      this.#waiting.delete(change);
       void this.#write(change, attempt + 1);
-    }, delayMs).unref();
+    }, delayMs);
+    this.#waiting.set(change, timer.unref());
   }
 
   async #insert(change: Change, isRetry: boolean): Promise<void> {

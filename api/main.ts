@@ -59,6 +59,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'clickhouse', stop: () => clickhouse.close() },
   new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: systemClock }),
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
+  { name: 'audit trail', stop: () => api.auditTrail.stop() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
   api.imports,

@@ -1,5 +1,5 @@
 /** Queries that several screens use. */
-import { useQuery } from '@tanstack/react-query';
+import { type QueryClient, useQuery } from '@tanstack/react-query';
 import { type Answer, call } from './api.ts';
 
 export type App = Answer<'GET /apps/{id}'>;
@@ -11,6 +11,12 @@ export type Webhook = Answer<'GET /webhooks/{webhook_id}'>;
 export const refreshMs = 30_000;
 /** How often totals are refreshed: one request shows whether something new has arrived. */
 export const totalsMs = 10_000;
+
+/** Shows what a change returned. A request that began before the change would otherwise replace it with older values. */
+export async function showSaved(client: QueryClient, queryKey: readonly unknown[], saved: unknown): Promise<void> {
+  await client.cancelQueries({ queryKey });
+  client.setQueryData(queryKey, saved);
+}
 
 const appsPage = 100;
 const appPagesMax = 20;

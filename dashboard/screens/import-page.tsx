@@ -9,7 +9,7 @@ import { useCanWrite } from '#dashboard/me.ts';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { ImportState } from '#dashboard/parts/import-state.tsx';
-import { type Import, useApps } from '#dashboard/queries.ts';
+import { type Import, showSaved, useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { ImportRows } from './import-rows.tsx';
 
@@ -110,9 +110,9 @@ function Actions({ import: one }: ImportProps) {
   const [, go] = useLocation();
   const params = { import_id: one.id };
   const onError = (error: unknown) => toast(failureText(error));
-  const onSuccess = (saved: Import) => {
+  const onSuccess = async (saved: Import) => {
     setStep('');
-    client.setQueryData(['import', one.id], saved);
+    await showSaved(client, ['import', one.id], saved);
   };
   const confirm = useMutation({
     mutationFn: () => call('POST /imports/{import_id}/confirm', { params }),

@@ -83,6 +83,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
+  { name: 'audit trail', stop: () => api.auditTrail.stop() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
   api.imports,
