@@ -10,7 +10,7 @@ import type { MessagePlace, MessageStore } from './message-store.ts';
 /** Maximum statements of one kind per pass; the rest waits for the next pass. */
 const statementsMax = 20;
 /** Maximum messages per pass that are looked at for their app. */
-const lookedMax = 100_000;
+const lookedMax = 500_000;
 /** What a statement costs that finds few messages, in messages. */
 const lookedMin = 50;
 
@@ -43,6 +43,7 @@ export class Chores {
   readonly #checks = new Map<string, Check>();
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
+  #isStopping = false;
 
   constructor(parts: ChoreParts) {
     this.#parts = parts;
@@ -54,6 +55,7 @@ export class Chores {
   }
 
   async stop(): Promise<void> {
+    this.#isStopping = true;
     clearInterval(this.#timer);
     await this.#running;
   }
@@ -69,8 +71,8 @@ export class Chores {
       }
       await untilNone(() => store.failBacklogs());
       await untilNone(() => store.deleteOld());
-      await this.#deleteUncovered();
       this.backlog = await store.backlog(clock());
+      await this.#deleteUncovered();
     } catch (err) {
       log.warn({ err }, 'deleting old webhook messages failed; retrying');
     }
@@ -90,7 +92,7 @@ export class Chores {
       const known = this.#checks.get(id);
       let check = known?.apps === apps ? known : { apps, after: null, isDone: false, hasSkipped: false };
       while (!check.isDone) {
-        if (free <= 0) return;
+        if (free <= 0 || this.#isStopping) return;
         const { looked, skipped, next } = await store.deleteUncovered(id, check.after, rowsAtOnce);
         free -= Math.max(looked, lookedMin);
         const hasSkipped: boolean = check.hasSkipped || skipped > 0;
