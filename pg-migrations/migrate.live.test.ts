@@ -59,3 +59,52 @@ test('hosts that were served before verification existed are still served', asyn
   await database.stop();
   rmSync(folder, { recursive: true });
 });
+
+test('the migration of webhook messages runs beside old processes that deliver, whatever they have locked', async () => {
+  // A transaction of an old process: first and last statement, before and after the migration waits for its locks.
+  const attempt = `INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome)
+    VALUES ('e', 'o', 'm', 't', 'https://x.example', now(), 1, 'delivered')`;
+  const message = "UPDATE webhook_messages SET tries = tries + 1 WHERE id = 'm'";
+  const endpoint = "UPDATE webhook_endpoints SET failing_since = now() WHERE id = 'e'";
+  for (const [before, after] of [
+    [[attempt, message], [endpoint]],
+    [[attempt], [message, endpoint]],
+    [[endpoint], [attempt, message]],
+    [[endpoint, attempt], [message]],
+    [[message], [endpoint]],
+  ]) {
+    const database = await postgresForTest({ isMigrated: false });
+    const folder = mkdtempSync(join(tmpdir(), 'signpost-migrations-'));
+    const root = join(packageRoot(), 'pg-migrations');
+    for (const file of readdirSync(root).filter((name) => name < '0950'))
+      copyFileSync(join(root, file), join(folder, file));
+    await migratePostgres({ url: database.url, folder });
+    const postgres = new Postgres({ url: database.url, name: 'test' });
+    await postgres.execute(`INSERT INTO organizations (id, name) VALUES ('o', 'o')`);
+    await postgres.execute(
+      `INSERT INTO webhook_endpoints (id, organization_id, url, events, secret_ciphertext, created_at, updated_at)
+       VALUES ('e', 'o', 'https://x.example', '{link.created}', '', now(), now())`,
+    );
+    await postgres.execute(
+      `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data) VALUES ('m', 'e', 'o', 't', now(), '{}')`,
+    );
+    let migration: Promise<string[]> | undefined;
+    await postgres.transaction(async (queries) => {
+      for (const sql of before ?? []) await queries.execute(sql);
+      let isOver = false;
+      migration = migratePostgres({ url: database.url });
+      void migration.finally(() => {
+        isOver = true;
+      });
+      const blocked = `SELECT FROM pg_stat_activity WHERE application_name = 'migrate' AND wait_event_type = 'Lock'`;
+      await expect
+        .poll(async () => isOver || (await postgres.query(blocked)).length > 0, { timeout: 20_000 })
+        .toBe(true);
+      for (const sql of after ?? []) await queries.execute(sql);
+    });
+    expect(await migration).toContain('0950_webhook_message_apps');
+    await postgres.close();
+    await database.stop();
+    rmSync(folder, { recursive: true });
+  }
+});

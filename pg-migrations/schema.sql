@@ -1261,26 +1261,6 @@ BEGIN
 END $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.signpost_drop_messages_of_other_apps()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
-AS $function$
-BEGIN
-  WITH dropped AS (
-    DELETE FROM webhook_messages m
-     WHERE m.endpoint_id = NEW.id
-       AND (NOT signpost_is_message_for(NEW.app_ids, m.type, m.data)
-            OR m.type = 'endpoint.disabled'
-               AND NOT EXISTS (SELECT FROM webhook_endpoints d WHERE d.id = m.data ->> 'id' AND d.app_ids <@ NEW.app_ids))
-    RETURNING m.id
-  )
-  DELETE FROM webhook_attempts a USING dropped d WHERE a.message_id = d.id;
-  RETURN NULL;
-END $function$
-;
-
 CREATE OR REPLACE FUNCTION public.signpost_end_password_resets()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1362,6 +1342,14 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_hears_of(app_ids text[], endpoint text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+ SET search_path TO 'public'
+AS $function$ SELECT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = endpoint AND e.app_ids <@ signpost_hears_of.app_ids) $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_host_is_taken(wanted text, mine text, app text)
  RETURNS boolean
  LANGUAGE sql
@@ -1388,9 +1376,10 @@ AS $function$
 CREATE OR REPLACE FUNCTION public.signpost_is_message_for(app_ids text[], type text, data jsonb)
  RETURNS boolean
  LANGUAGE sql
- IMMUTABLE PARALLEL SAFE
-AS $function$ SELECT app_ids IS NULL OR CASE WHEN type = 'click.batch' THEN coalesce(nullif(data -> 'app_ids', 'null') ?| app_ids, true)
-                                    ELSE coalesce(data ->> 'app_id' = ANY (app_ids), true) END $function$
+ STABLE PARALLEL SAFE
+AS $function$ SELECT app_ids IS NULL OR CASE type WHEN 'click.batch' THEN coalesce(nullif(data -> 'app_ids', 'null') ?| app_ids, true)
+                                         WHEN 'endpoint.disabled' THEN signpost_hears_of(app_ids, data ->> 'id')
+                                         ELSE coalesce(data ->> 'app_id' = ANY (app_ids), true) END $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_is_owner(actor text, organization text)
@@ -2160,8 +2149,6 @@ CREATE TRIGGER links_updated AFTER UPDATE ON public.links REFERENCING OLD TABLE 
 CREATE TRIGGER forget_mail AFTER DELETE ON public.password_resets FOR EACH ROW EXECUTE FUNCTION signpost_forget_mail();
 
 CREATE TRIGGER end_password_resets AFTER UPDATE OF password_hash, email ON public.users FOR EACH ROW WHEN (((old.password_hash IS DISTINCT FROM new.password_hash) OR (old.email IS DISTINCT FROM new.email))) EXECUTE FUNCTION signpost_end_password_resets();
-
-CREATE TRIGGER webhook_endpoints_narrowed AFTER UPDATE OF app_ids ON public.webhook_endpoints FOR EACH ROW WHEN (((new.app_ids IS NOT NULL) AND ((old.app_ids <@ new.app_ids) IS NOT TRUE))) EXECUTE FUNCTION signpost_drop_messages_of_other_apps();
 
 ALTER TABLE public.ad_postbacks ENABLE ROW LEVEL SECURITY;
 

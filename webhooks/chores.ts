@@ -1,11 +1,28 @@
-/** Runs once a minute: deletes old messages, and disables endpoints that are too far behind. */
+/**
+ * Runs once a minute: deletes old messages and those of apps that their endpoint no longer covers, and disables
+ * endpoints that are too far behind.
+ */
 import type { Clock } from '#common/clock.ts';
 import { MINUTE_MS } from '#common/durations.ts';
 import type { Log } from '#common/process/telemetry.ts';
-import type { MessageStore } from './message-store.ts';
+import type { MessagePlace, MessageStore } from './message-store.ts';
 
 /** Maximum statements of one kind per pass; the rest waits for the next pass. */
 const statementsMax = 20;
+/** Maximum messages per pass that are looked at for their app. */
+const lookedMax = 500_000;
+/** What a statement costs that finds few messages, in messages. */
+const lookedMin = 50;
+
+/** How far the messages of an endpoint were looked at. */
+interface Check {
+  readonly apps: string;
+  /** Null: from the newest. */
+  readonly after: MessagePlace | null;
+  readonly isDone: boolean;
+  /** Some messages were locked, and must be looked at again. */
+  readonly hasSkipped: boolean;
+}
 
 export interface ChoreParts {
   readonly store: MessageStore;
@@ -13,6 +30,8 @@ export interface ChoreParts {
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** Replaced in tests. */
   readonly pendingMax?: number;
+  readonly rowsAtOnce?: number;
+  readonly lookedMax?: number;
 }
 
 export class Chores {
@@ -20,8 +39,11 @@ export class Chores {
   /** Values from the last pass. */
   backlog = { pending: 0, overdueMs: 0 };
   readonly #parts: ChoreParts;
+  /** By endpoint. */
+  readonly #checks = new Map<string, Check>();
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
+  #isStopping = false;
 
   constructor(parts: ChoreParts) {
     this.#parts = parts;
@@ -33,6 +55,7 @@ export class Chores {
   }
 
   async stop(): Promise<void> {
+    this.#isStopping = true;
     clearInterval(this.#timer);
     await this.#running;
   }
@@ -49,8 +72,34 @@ export class Chores {
       await untilNone(() => store.failBacklogs());
       await untilNone(() => store.deleteOld());
       this.backlog = await store.backlog(clock());
+      await this.#deleteUncovered();
     } catch (err) {
       log.warn({ err }, 'deleting old webhook messages failed; retrying');
+    }
+  }
+
+  /**
+   * Looks at the messages of an endpoint when the process has started, and when its apps were changed. Until then, its
+   * uncovered messages are neither sent nor shown.
+   */
+  async #deleteUncovered(): Promise<void> {
+    const { store, rowsAtOnce } = this.#parts;
+    const endpoints = await store.limitedEndpoints();
+    const ids = new Set(endpoints.map(({ id }) => id));
+    for (const id of this.#checks.keys()) if (!ids.has(id)) this.#checks.delete(id);
+    let free = this.#parts.lookedMax ?? lookedMax;
+    for (const { id, apps } of endpoints) {
+      const known = this.#checks.get(id);
+      let check = known?.apps === apps ? known : { apps, after: null, isDone: false, hasSkipped: false };
+      while (!check.isDone) {
+        if (free <= 0 || this.#isStopping) return;
+        const { looked, skipped, next } = await store.deleteUncovered(id, check.after, rowsAtOnce);
+        free -= Math.max(looked, lookedMin);
+        const hasSkipped: boolean = check.hasSkipped || skipped > 0;
+        check = { apps, after: next, isDone: next === null, hasSkipped };
+        this.#checks.set(id, check);
+      }
+      if (check.hasSkipped) this.#checks.delete(id);
     }
   }
 

@@ -423,19 +423,123 @@ test('a message of an app that was removed from its endpoint is not sent, and is
   expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
 });
 
-test('an attempt that was in progress when its message was removed leaves no trace', async () => {
+/** Adds messages about an app, and an attempt of each. @returns their ids. */
+async function addOf(endpoint: EndpointForTest, app_id: string, count = 1): Promise<string[]> {
+  const ids = await stage.addMessages(endpoint, count, 'event.recorded');
+  await stage.db.execute('UPDATE webhook_messages SET data = $2 WHERE id = ANY ($1)', [
+    ids,
+    JSON.stringify({ app_id }),
+  ]);
+  await stage.db.execute(
+    `INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome)
+     SELECT $1, $2, id, 'event.recorded', 'https://x.example', now(), 1, $4 FROM unnest($3::text[]) AS id`,
+    [endpoint.id, endpoint.organization_id, ids, app_id],
+  );
+  return ids;
+}
+const narrow = (endpoint: EndpointForTest, appIds: string[]) =>
+  stage.db.execute('UPDATE webhook_endpoints SET app_ids = $2 WHERE id = $1', [endpoint.id, appIds]);
+async function storedIds(endpoint: EndpointForTest): Promise<string[]> {
+  const sql = 'SELECT id FROM webhook_messages WHERE endpoint_id = $1 ORDER BY id';
+  return (await stage.db.query<{ id: string }>(sql, [endpoint.id])).map(({ id }) => id);
+}
+
+test('messages of apps that an endpoint no longer covers are deleted in lots, with their attempts, and those of others kept', async () => {
+  const endpoint = await stage.endpoint('https://x.example', { appIds: ['app_1', 'app_2'] });
+  const all = await stage.endpoint('https://x.example');
+  const kept = [await addOf(endpoint, 'app_1', 11), await addOf(all, 'app_2', 3)];
+  await addOf(endpoint, 'app_2', 20);
+  const chores = stage.newChores({ rowsAtOnce: 4, lookedMax: 101 });
+  await chores.look();
+  expect(await storedIds(endpoint)).toHaveLength(31);
+  await narrow(endpoint, ['app_1']);
+  await chores.look();
+  // Each of the statements of a pass looks at four messages, and counts as fifty.
+  expect((await storedIds(endpoint)).length).toBeGreaterThan(11);
+  for (let n = 0; n < 4; n++) await chores.look();
+  expect(await storedIds(endpoint)).toEqual(kept[0]?.sort());
+  expect(await storedIds(all)).toEqual(kept[1]?.sort());
+  expect(new Set(await stage.outcomes(endpoint))).toEqual(new Set(['app_1']));
+  expect(await stage.outcomes(all)).toHaveLength(3);
+});
+
+test('messages of apps that an endpoint no longer covers are deleted although it was narrowed while no process ran', async () => {
+  const endpoint = await stage.endpoint('https://x.example', { appIds: ['app_1', 'app_2'] });
+  const [own = ''] = await addOf(endpoint, 'app_1');
+  await addOf(endpoint, 'app_2', 2);
+  await narrow(endpoint, ['app_1']);
+  await stage.chores();
+  expect([await storedIds(endpoint), await stage.outcomes(endpoint)]).toEqual([[own], ['app_1']]);
+});
+
+test('a message that is locked is deleted by a later pass, with the attempt that was stored meanwhile', async () => {
+  const endpoint = await stage.endpoint('https://x.example', { appIds: ['app_2'] });
+  const [id = ''] = await addOf(endpoint, 'app_2');
+  await narrow(endpoint, ['app_1']);
+  const chores = stage.newChores();
+  await stage.db.transaction(async (queries) => {
+    await queries.query('SELECT FROM webhook_messages WHERE id = $1 FOR UPDATE', [id]);
+    await chores.look();
+    expect(await storedIds(endpoint)).toEqual([id]);
+  });
+  await chores.look();
+  expect([await storedIds(endpoint), await stage.outcomes(endpoint)]).toEqual([[], []]);
+});
+
+test('an attempt that ends while its message is deleted leaves no trace', async () => {
   const to = await receiver();
-  to.answer = () => undefined;
   const endpoint = await stage.endpoint(to.url);
-  const [id = ''] = await stage.addMessages(endpoint, 1, 'event.recorded');
-  await stage.db.execute('UPDATE webhook_messages SET data = \'{"app_id":"app_2"}\' WHERE id = $1', [id]);
-  const slow = stage.process({ timeLimitMs: 600_000 });
-  expect(await slow.claim()).toBe(1);
-  await expect.poll(() => to.ids()).toEqual([id]);
-  await stage.db.execute("UPDATE webhook_endpoints SET app_ids = '{app_1}' WHERE id = $1", [endpoint.id]);
-  await to.stop();
-  await slow.settled();
+  const [id = ''] = await stage.addMessages(endpoint);
+  const delivery = stage.process();
+  await stage.db.transaction(async (queries) => {
+    // The lock stands for a deletion that is not committed when the attempt ends.
+    expect(await delivery.claim()).toBe(1);
+    await queries.execute('DELETE FROM webhook_messages WHERE id = $1', [id]);
+    await expect.poll(() => to.ids()).toEqual([id]);
+    const blocked = `SELECT FROM pg_stat_activity WHERE application_name = 'webhooks-test' AND wait_event_type = 'Lock'`;
+    await expect.poll(async () => (await stage.db.query(blocked)).length).toBe(1);
+  });
+  await delivery.settled();
   expect([await stage.message(id), await stage.outcomes(endpoint)]).toEqual([undefined, []]);
+});
+
+test('an attempt that ends while its endpoint is deleted leaves no trace, and neither fails', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.addMessages(endpoint);
+  const logged: unknown[] = [];
+  const note = (fields: unknown) => void logged.push(fields);
+  const delivery = stage.process({ log: { warn: note, info: () => undefined, error: note } });
+  await stage.db.transaction(async (queries) => {
+    expect(await delivery.claim()).toBe(1);
+    await queries.execute('SELECT FROM webhook_endpoints WHERE id = $1 FOR UPDATE', [endpoint.id]);
+    await expect.poll(() => to.ids()).toEqual([id]);
+    const blocked = `SELECT FROM pg_stat_activity WHERE application_name = 'webhooks-test' AND wait_event_type = 'Lock'`;
+    await expect.poll(async () => (await stage.db.query(blocked)).length).toBe(1);
+    await queries.execute('DELETE FROM webhook_endpoints WHERE id = $1', [endpoint.id]);
+  });
+  await delivery.settled();
+  expect([await stage.message(id), await stage.outcomes(endpoint), logged]).toEqual([undefined, [], []]);
+});
+
+test('an endpoint.disabled that waited while its receiver was narrowed is not sent', async () => {
+  const to = await receiver();
+  const watching = await stage.endpoint(to.url, { appIds: ['app_1', 'app_2'] });
+  const { organization_id: organizationId } = watching;
+  const [own, other] = [
+    await stage.endpoint('https://x.example', { organizationId, appIds: ['app_1'] }),
+    await stage.endpoint('https://x.example', { organizationId, appIds: ['app_2'] }),
+  ];
+  const [ofOwn = '', ofOther = ''] = await stage.addMessages(watching, 2, 'endpoint.disabled');
+  for (const [id, about] of [
+    [ofOwn, own.id],
+    [ofOther, other.id],
+  ])
+    await stage.db.execute('UPDATE webhook_messages SET data = $2 WHERE id = $1', [id, JSON.stringify({ id: about })]);
+  await narrow(watching, ['app_1']);
+  await stage.deliverAll();
+  expect(to.ids()).toEqual([ofOwn]);
+  expect(await storedIds(watching)).toEqual([ofOwn]);
 });
 
 test('an endpoint for some apps hears only of disabled endpoints for the same apps', async () => {

@@ -24,7 +24,7 @@ import type { WebhookFailure } from '#common/webhooks/webhook-events.ts';
 import { webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
 import type { ReadQuery } from './click-query.ts';
 import type { Attempt, ClaimedMessage, MessageStore } from './message-store.ts';
-import { payloadOf } from './payload.ts';
+import { isNarrowedBatch, payloadOf } from './payload.ts';
 import { postbackRequest } from './postback-request.ts';
 import { retryDelayMs } from './schedule.ts';
 import { signedHeaders } from './signature.ts';
@@ -125,6 +125,7 @@ export class Deliveries {
     try {
       if (!message.is_for_apps) return await store.remove(message);
       const outcome = await this.#send(message, attemptedMs);
+      if (outcome.kind === 'uncovered') return await store.remove(message);
       if (outcome.kind === 'aborted') return await store.release(message, clock());
       await this.#settle({ message, attemptedMs, durationMs: sinceStart(), ...namesOf(outcome) }, outcome);
     } catch (err) {
@@ -171,7 +172,7 @@ export class Deliveries {
       return { kind: 'failed', reason: 'secret_unreadable' };
     }
     const body = await payloadOf(message, shortUrl, readClicks);
-    if (body === null) return { kind: 'gone' };
+    if (body === null) return { kind: isNarrowedBatch(message) ? 'uncovered' : 'gone' };
     const headers = {
       'content-type': 'application/json',
       'user-agent': 'Signpost-Webhooks/1',
@@ -180,7 +181,7 @@ export class Deliveries {
     return { method: 'POST', url: message.url, headers, body };
   }
 
-  async #settle(attempt: Attempt, outcome: SendOutcome): Promise<void> {
+  async #settle(attempt: Attempt, outcome: RecordedOutcome): Promise<void> {
     const { clock, store } = this.#parts;
     this.attempts.set(attempt.outcome, (this.attempts.get(attempt.outcome) ?? 0) + 1);
     if (attempt.outcome === 'delivered') return await store.delivered(attempt);
@@ -208,15 +209,17 @@ const internalError = { outcome: 'internal_error', httpStatus: null, answer: '' 
 const isOutage = (err: unknown) =>
   err instanceof PostgresUnavailable || (err instanceof ClickHouseFailure && err.kind === 'unavailable');
 
-/** `gone`: there is nothing left to send. */
+/** `gone`: there is nothing left to send. `uncovered`: nothing that the endpoint still covers. */
 type SendOutcome =
   | OutboundOutcome
   | { readonly kind: 'failed'; readonly reason: WebhookFailure }
-  | { readonly kind: 'gone' };
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'uncovered' };
+type RecordedOutcome = Exclude<SendOutcome, { kind: 'aborted' } | { kind: 'uncovered' }>;
 type WebhookRequest = Pick<OutboundRequest, 'method' | 'url' | 'headers' | 'body'>;
 type Names = Pick<Attempt, 'outcome' | 'httpStatus' | 'answer'>;
 
-function namesOf(outcome: Exclude<SendOutcome, { kind: 'aborted' }>): Names {
+function namesOf(outcome: RecordedOutcome): Names {
   if (outcome.kind === 'gone') return { outcome: 'payload_gone', httpStatus: null, answer: '' };
   if (outcome.kind === 'failed') return { outcome: outcome.reason, httpStatus: null, answer: '' };
   const { status, body } = outcome;

@@ -264,6 +264,23 @@ test('of clicks that were owed to an endpoint before it was narrowed, it gets th
   expect(sent.map(({ click_id }) => click_id).sort()).toEqual(wanted.sort());
 });
 
+test('a waiting click batch of which an endpoint covers no click any more is deleted, and does not fail', async () => {
+  for (const appIds of [['app_1', 'app_2'], null]) {
+    const endpoint = await stage.endpoint(receiver.url, { events: ['click.batch'], ...(appIds && { appIds }) });
+    const { organization_id } = endpoint;
+    const no = ++batchNo;
+    await store('clicks', [{ organization_id, app_id: 'app_2', click_id: 'clk_1' }], no);
+    await commit(no, 'clicks');
+    expect(await fanOut().pass()).toBe(1);
+    expect(await messagesOf(endpoint)).toHaveLength(1);
+    await stage.db.execute("UPDATE webhook_endpoints SET app_ids = '{app_1}' WHERE id = $1", [endpoint.id]);
+    receiver.received.splice(0);
+    stage.nowMs = Date.now() + 1_000;
+    await stage.deliverAll(stage.process({ readClicks: clicksIn(clickhouse) }));
+    expect([receiver.received, await messagesOf(endpoint), await stage.outcomes(endpoint)]).toEqual([[], [], []]);
+  }
+});
+
 test('each record creates one message, even if a process dies in the middle of a batch or several run concurrently', async () => {
   const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
   const { organization_id } = endpoint;

@@ -60,6 +60,13 @@ export interface Attempt {
   readonly answer: string;
 }
 
+export interface UncoveredLot {
+  readonly looked: number;
+  readonly deleted: number;
+  readonly skipped: number;
+  readonly next: MessagePlace | null;
+}
+
 /**
  * Takes the oldest messages of each endpoint in turn: with few free slots, every organization gets its first message
  * before any gets a second.
@@ -88,10 +95,38 @@ const claim = `
             e.app_ids, signpost_is_message_for(e.app_ids, m.type, m.data) AS is_for_apps, e.url, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until,
             e.postback_method, e.postback_body`;
 
+/** Locks the endpoint, and then the message, so that neither is deleted before the attempt is stored. */
 const noteAttempt = `
+  WITH endpoint AS MATERIALIZED (
+    SELECT id, organization_id FROM webhook_endpoints WHERE id = $1 FOR KEY SHARE
+  ), message AS MATERIALIZED (
+    SELECT id FROM webhook_messages WHERE id = $2 AND EXISTS (SELECT FROM endpoint) FOR NO KEY UPDATE
+  )
   INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)
-  SELECT id, organization_id, $2, $3, $4, $5, $6, $7, $8, $9 FROM webhook_endpoints
-   WHERE id = $1 AND EXISTS (SELECT FROM webhook_messages WHERE id = $2)`;
+  SELECT e.id, e.organization_id, m.id, $3, $4, $5, $6, $7, $8, $9 FROM endpoint e, message m`;
+
+/** A place in the messages of an endpoint, from the newest to the oldest. */
+export interface MessagePlace {
+  /** As Postgres writes it, because a Date has no microseconds. */
+  readonly createdAt: string;
+  readonly id: string;
+}
+
+/** Messages that are locked are skipped, so that nobody waits for another in a circle. */
+const deleteUncovered = `
+  WITH looked AS (
+    SELECT m.id, m.created_at, signpost_is_message_for(e.app_ids, m.type, m.data) AS is_covered
+      FROM webhook_messages m JOIN webhook_endpoints e ON e.id = m.endpoint_id
+     WHERE m.endpoint_id = $1 AND (m.created_at, m.id) < ($2::timestamptz, $3)
+     ORDER BY m.created_at DESC, m.id DESC LIMIT $4
+  ), free AS (
+    SELECT id FROM webhook_messages WHERE id IN (SELECT id FROM looked WHERE NOT is_covered) FOR UPDATE SKIP LOCKED
+  ), deleted AS (
+    DELETE FROM webhook_messages m USING free f WHERE m.id = f.id RETURNING m.id
+  )
+  SELECT count(*) AS looked, count(*) FILTER (WHERE NOT is_covered) AS uncovered,
+         ARRAY(SELECT id FROM deleted) AS deleted, min(created_at)::text AS created_at, (array_agg(id ORDER BY created_at, id))[1] AS id
+    FROM looked`;
 
 export class MessageStore {
   readonly #db: Postgres;
@@ -121,6 +156,39 @@ export class MessageStore {
       const sql = 'DELETE FROM webhook_messages WHERE id = $1 AND lease = $2 RETURNING id';
       const removed = await queries.query(sql, [id, lease], 'remove_webhook');
       if (removed.length > 0) await queries.execute('DELETE FROM webhook_attempts WHERE message_id = $1', [id]);
+    });
+  }
+
+  /**
+   * Endpoints that are limited to some apps, those that were changed last first. `apps` changes with the apps.
+   */
+  limitedEndpoints(): Promise<{ readonly id: string; readonly apps: string }[]> {
+    return this.#db.query(
+      'SELECT id, md5(app_ids::text) AS apps FROM webhook_endpoints WHERE app_ids IS NOT NULL ORDER BY updated_at DESC',
+    );
+  }
+
+  /**
+   * Looks at the next messages of an endpoint after a place, and deletes those of apps that it does not cover.
+   * @returns how many it looked at and deleted, how many it had to skip, and the next place; null: these were the last.
+   */
+  deleteUncovered(endpointId: string, after: MessagePlace | null, rows = rowsAtOnce): Promise<UncoveredLot> {
+    return this.#db.transaction(async (queries) => {
+      const values = [endpointId, after?.createdAt ?? 'infinity', after?.id ?? '', rows];
+      const [lot] = await queries.query<{
+        looked: number;
+        uncovered: number;
+        deleted: string[];
+        created_at: string;
+        id: string;
+      }>(deleteUncovered, values, 'delete_uncovered_webhooks');
+      if (!lot) throw new Error('Postgres returned no counts');
+      const { looked, uncovered, deleted, created_at: createdAt, id } = lot;
+      // A statement of its own, so that it sees the attempts that were stored until the messages were locked.
+      if (deleted.length > 0)
+        await queries.execute('DELETE FROM webhook_attempts WHERE message_id = ANY ($1)', [deleted]);
+      const next = looked < rows ? null : { createdAt, id };
+      return { looked, deleted: deleted.length, skipped: uncovered - deleted.length, next };
     });
   }
 

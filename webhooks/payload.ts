@@ -13,7 +13,17 @@ export interface MessageContent {
   readonly app_ids: readonly string[] | null;
 }
 
-/** @returns null if the reported record is no longer stored. @throws ClickHouseFailure */
+/**
+ * Whether the endpoint was limited to fewer apps after the click batch was created, so that all of its clicks may be of
+ * other apps.
+ */
+export function isNarrowedBatch({ type, data, app_ids }: Pick<MessageContent, 'type' | 'data' | 'app_ids'>): boolean {
+  if (type !== 'click.batch' || app_ids === null) return false;
+  const counted = (data['app_ids'] ?? null) as readonly string[] | null;
+  return counted === null || !counted.every((id) => app_ids.includes(id));
+}
+
+/** @returns null if the reported record is no longer stored, or if no click is of an app of the endpoint. @throws ClickHouseFailure */
 export async function payloadOf(
   message: MessageContent,
   shortUrl: ShortUrl,

@@ -35,7 +35,7 @@ export const updateWebhook = route({
   tag: 'Webhooks',
   summary: 'Update a webhook',
   description:
-    'Omitted fields keep their value. While a webhook is disabled, no messages are created for it; messages that were already waiting are delivered when it is enabled again. A change of `app_ids` deletes the messages and attempts of apps that the webhook no longer covers.',
+    'Omitted fields keep their value. While a webhook is disabled, no messages are created for it; messages that were already waiting are delivered when it is enabled again. Messages and attempts of apps that a change of `app_ids` removes are no longer sent, listed, or replayed, and are deleted later.',
   params: endpointParams,
   body: Type.Object(
     {

@@ -5,7 +5,7 @@ import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { newWebhookSecret, webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
 import { postgresForTest } from '#testing/servers.ts';
-import { Chores } from '#webhooks/chores.ts';
+import { type ChoreParts, Chores } from '#webhooks/chores.ts';
 import { Deliveries, type DeliveryParts } from '#webhooks/deliveries.ts';
 import { MessageStore } from '#webhooks/message-store.ts';
 
@@ -52,6 +52,8 @@ export interface WebhooksStage {
   /** Claims messages and sends nothing. */
   claimOnly(max: number): Promise<string[]>;
   chores(pendingMax?: number): Promise<void>;
+  /** The chores of one process. */
+  newChores(parts?: Partial<ChoreParts>): Chores;
   message(id: string): Promise<MessageOfTest | undefined>;
   endpointRow(id: string): Promise<{ disabled_reason: string | null; failing_since: Date | null } | undefined>;
   outcomes(endpoint: EndpointForTest): Promise<string[]>;
@@ -127,13 +129,8 @@ export async function webhooksStage(): Promise<WebhooksStage> {
       while ((await by.claim()) > 0) await by.settled();
     },
     claimOnly: async (max) => (await store.claim(stage.nowMs, 'test', max)).map(({ id }) => id),
-    chores: (pendingMax) =>
-      new Chores({
-        store,
-        clock: () => stage.nowMs,
-        log: quiet,
-        ...(pendingMax === undefined ? {} : { pendingMax }),
-      }).look(),
+    chores: (pendingMax) => stage.newChores(pendingMax === undefined ? {} : { pendingMax }).look(),
+    newChores: (parts = {}) => new Chores({ store, clock: () => stage.nowMs, log: quiet, ...parts }),
     message: async (id) => {
       const sql = 'SELECT id, status, tries, due_at, lease FROM webhook_messages WHERE id = $1';
       return (await db.query<MessageOfTest>(sql, [id]))[0];

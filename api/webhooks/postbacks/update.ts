@@ -32,7 +32,7 @@ export const updatePostback = route({
   tag: 'Webhooks',
   summary: 'Update a postback',
   description:
-    'Omitted fields keep their value. While a postback is disabled, no messages are created for it; messages that were already waiting are sent when it is enabled again, with the new template. A change of `app_ids` deletes the messages and attempts of apps that the postback no longer covers.',
+    'Omitted fields keep their value. While a postback is disabled, no messages are created for it; messages that were already waiting are sent when it is enabled again, with the new template. Messages and attempts of apps that a change of `app_ids` removes are no longer sent, listed, or replayed, and are deleted later.',
   params: postbackParams,
   body: Type.Object(
     { ...Type.Partial(Type.Object(contentFields)).properties, enabled: Type.Optional(Type.Boolean()) },
