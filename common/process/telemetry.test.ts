@@ -91,3 +91,15 @@ test('no secret reaches the log, neither by its name nor in the Redis command th
     { msg: 'asked' },
   ]);
 });
+
+test('a row that Postgres refused does not reach the log with the error', () => {
+  const lines: string[] = [];
+  const log = createLog('test', { LOG_LEVEL: 'debug', INSTANCE: '' }, { write: (line) => lines.push(line) });
+  const err = Object.assign(new Error('new row violates check constraint "c"'), {
+    ...{ code: '23514', detail: 'Failing row contains (ada@example.com).' },
+  });
+  log.error({ err }, 'failed');
+  log.error(err);
+  expect(lines.join('')).not.toContain('ada@example.com');
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject(Array(2).fill({ err: { code: '23514' } }));
+});

@@ -20,10 +20,10 @@ const secretNames = [
 ];
 
 /**
- * The arguments of a Redis command, which its client attaches to the error: for AUTH and HELLO they include the
- * password.
+ * What clients attach to their errors: the arguments of a Redis command, for AUTH and HELLO with the password, and from
+ * Postgres the row that it refused.
  */
-const commandTexts = ['err.command.args'];
+const attachedTexts = ['err.command.args', 'err.detail'];
 
 /**
  * External text is a JSON string in the line, so it can't forge a line. @param output where the lines go instead of
@@ -39,7 +39,7 @@ export function createLog(
     level: config.LOG_LEVEL,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
-    redact: { paths: [...secretNames.flatMap((name) => [name, `*.${name}`]), ...commandTexts] },
+    redact: { paths: [...secretNames.flatMap((name) => [name, `*.${name}`]), ...attachedTexts] },
   };
   return output === undefined ? pino(options) : pino(options, output);
 }
