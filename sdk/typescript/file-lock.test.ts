@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { takeLock } from './src/file-lock.ts';
 import { FileStore } from './src/file-store.ts';
 import { createSignpost } from './src/node.ts';
 
@@ -171,4 +172,50 @@ test('a lock that someone deleted and another process took is left to that proce
   expect(await start().taken).toEqual([0]);
   await store.close();
   expect(() => new FileStore(pathOf(0))).toThrow('is in use by process');
+});
+
+const inUse = (pid: number) => new Error(`in use by ${pid}`);
+
+test.for(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EISDIR'])(
+  'on a volume without hard links (%s), a file is locked, and taken over from a killed process',
+  async (code) => {
+    const stale = await lockOfKilled();
+    const link = () => {
+      throw Object.assign(new Error(code), { code });
+    };
+    const file = `${pathOf('a')}.lock`;
+    for (const before of [null, stale, '']) {
+      if (before !== null) writeFileSync(file, before);
+      const free = takeLock(file, inUse, link);
+      expect(readFileSync(file, 'utf8')).toMatch(new RegExp(`^${process.pid} \\S* \\w{16}$`));
+      expect(() => takeLock(file, inUse, link)).toThrow(`in use by ${process.pid}`);
+      // A process that can link honours it as well.
+      expect(() => new FileStore(pathOf('a'))).toThrow('is in use');
+      free();
+      expect(readdirSync(join(folder, 'files'))).toEqual(['0.lock']);
+    }
+  },
+);
+
+test('a lock that another process has created but not yet written is left to it', () => {
+  const file = pathOf('a');
+  const free = takeLock(pathOf('b'), inUse);
+  const owned = readFileSync(pathOf('b'), 'utf8');
+  writeFileSync(file, '');
+  let tries = 0;
+  const link = (_from: string, to: string) => {
+    if (to === file && ++tries === 2) writeFileSync(file, owned);
+    throw Object.assign(new Error('EPERM'), { code: 'EPERM' });
+  };
+  expect(() => takeLock(file, inUse, link)).toThrow(`in use by ${process.pid}`);
+  expect(readFileSync(file, 'utf8')).toBe(owned);
+  free();
+});
+
+test('an error that does not mean a volume without hard links is thrown', () => {
+  const link = () => {
+    throw Object.assign(new Error('EIO'), { code: 'EIO' });
+  };
+  expect(() => takeLock(pathOf('a'), inUse, link)).toThrow('EIO');
+  expect(readdirSync(join(folder, 'files'))).toEqual([]);
 });

@@ -5,7 +5,8 @@
  *     absent ──link──→ held ──unlink, by its process──→ absent
  *     held by a process that has ended ──rename, by the holder of the lock `<file>.<its token>`──→ held
  *
- * That second lock is taken in the same way, so a process that ends while it takes over stops nobody.
+ * That second lock is taken in the same way, so a process that ends while it takes over stops nobody. On a volume
+ * without hard links, `link` is replaced by creating the file and then writing it: the lock is empty for a moment.
  */
 import { randomBytes } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,13 +21,21 @@ interface Owner {
 /** Each time, another process took or freed the lock in the meantime. */
 const TRIES_MAX = 1_000;
 
+/** How long an empty lock may still be written. */
+const WRITING_MS = 100;
+/** Errors of a volume without hard links; EISDIR is what exFAT on Windows answers. */
+const LINKLESS = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EISDIR'];
+const newFile = { flag: 'wx', mode: 0o600 } as const;
+
+type Link = (from: string, to: string) => void;
+
 /** @returns what frees the lock. @throws what `inUse` returns if a running process has it. */
-export function takeLock(file: string, inUse: (pid: number) => Error): () => void {
+export function takeLock(file: string, inUse: (pid: number) => Error, link: Link = linkSync): () => void {
   const token = randomBytes(8).toString('hex');
   const draft = `${file}.${token}.new`;
   try {
-    writeFileSync(draft, `${process.pid} ${startOf(process.pid)} ${token}`, { flag: 'wx', mode: 0o600 });
-    take(file, draft, inUse);
+    writeFileSync(draft, `${process.pid} ${startOf(process.pid)} ${token}`, newFile);
+    take(file, draft, inUse, link);
   } finally {
     rmSync(draft, { force: true });
   }
@@ -36,16 +45,22 @@ export function takeLock(file: string, inUse: (pid: number) => Error): () => voi
   };
 }
 
-function take(file: string, draft: string, inUse: (pid: number) => Error): void {
+function take(file: string, draft: string, inUse: (pid: number) => Error, link: Link): void {
   let pid = 0;
+  let hasWaited = false;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
-    if (link(draft, file)) return;
+    if (create(draft, file, link)) return;
     const text = read(file);
     if (text === null) continue;
+    if (text === '' && !hasWaited) {
+      hasWaited = true;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, WRITING_MS);
+      continue;
+    }
     const owner = ownerOf(text);
     pid = owner.pid;
     if (isRunning(owner)) break;
-    const free = takeLock(`${file}.${owner.token}`, inUse);
+    const free = takeLock(`${file}.${owner.token}`, inUse, link);
     try {
       // Another process may have replaced it before this one could.
       if (read(file) !== text) continue;
@@ -59,9 +74,16 @@ function take(file: string, draft: string, inUse: (pid: number) => Error): void 
 }
 
 /** @returns whether the name was free. */
-function link(from: string, to: string): boolean {
+function create(draft: string, file: string, link: Link): boolean {
   try {
-    linkSync(from, to);
+    link(draft, file);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return false;
+    if (!LINKLESS.includes(codeOf(error) ?? '')) throw error;
+  }
+  try {
+    writeFileSync(file, readFileSync(draft), newFile);
     return true;
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return false;
