@@ -1,9 +1,10 @@
 /**
  * Records in the audit log who changed what, when and from where. Values are not recorded, because they may be secrets.
  * The row is written after the change is committed and before the response is sent. If that fails, the response is sent
- * anyway, because a client would repeat the change after a 500; the row is logged, and tried again for some minutes. If
- * the process dies before, there is no row.
+ * anyway, because a client would repeat the change after a 500; the row is tried again for some minutes, and once when
+ * the process stops. If the process is killed before, there is no row.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '#common/clock.ts';
 import { MINUTE_MS, SECOND_MS } from '#common/durations.ts';
 import type { Trail } from '#common/http/mount.ts';
@@ -22,6 +23,8 @@ const TEXT_MAX = 200;
 const retryDelaysMs = [SECOND_MS, 5 * SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS];
 /** Maximum changes that wait for their rows; further ones are only logged. */
 const waitingMax = 1_000;
+/** Short enough that a process without Postgres logs the lost rows before it is cut off. */
+const stopMs = 3_000;
 
 /** The first attempt may have been stored although it was not answered. */
 const insertion = `
@@ -52,9 +55,11 @@ export class AuditTrail {
   readonly #db: Postgres;
   readonly #clock: Clock;
   readonly #log: Pick<Log, 'warn'>;
-  /** Changes whose rows are tried again, each with its timer. */
-  readonly #waiting = new Map<Change, NodeJS.Timeout>();
-  #isStopped = false;
+  /** Changes that wait for their next attempt. */
+  readonly #waiting = new Map<Change, { readonly attempt: number; readonly timer: NodeJS.Timeout }>();
+  /** Later attempts that are running. */
+  readonly #retries = new Map<Change, Promise<unknown>>();
+  #isStopping = false;
 
   constructor(db: Postgres, clock: Clock, log: Pick<Log, 'warn'>) {
     this.#db = db;
@@ -65,44 +70,57 @@ export class AuditTrail {
   /** Never rejects. */
   readonly note: Trail = async (operationId, request, answer) => {
     const change = changeOf(operationId, request, answer, this.#clock());
-    if (change !== null) await this.#write(change, 0);
+    if (change === null) return;
+    try {
+      await this.#insert(change, false);
+    } catch (err) {
+      this.#failed(change, 0, err);
+    }
   };
 
-  async #write(change: Change, attempt: number): Promise<void> {
-    try {
-      await this.#insert(change, attempt > 0);
-    } catch (err) {
-      this.#postpone(change, attempt, err);
-    }
+  /** Tries each waiting row once; those that are not written within `limitMs` are lost. Never rejects. */
+  async stop(limitMs = stopMs): Promise<void> {
+    this.#isStopping = true;
+    for (const change of [...this.#waiting.keys()]) this.#retry(change);
+    const limit = new AbortController();
+    const overdue = sleep(limitMs, undefined, { signal: limit.signal }).catch(() => undefined);
+    await Promise.race([Promise.all(this.#retries.values()), overdue]);
+    limit.abort();
+    for (const change of this.#retries.keys()) this.#lose(change, new Error('Postgres did not answer in time'));
+    this.#retries.clear();
   }
 
-  /** Tries each waiting row once more. Call before Postgres is closed. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    const changes = [...this.#waiting.keys()];
-    for (const timer of this.#waiting.values()) clearTimeout(timer);
-    this.#waiting.clear();
-    for (const change of changes) await this.#write(change, 1);
+  #retry(change: Change): void {
+    const waiting = this.#waiting.get(change);
+    if (waiting === undefined) return;
+    clearTimeout(waiting.timer);
+    this.#waiting.delete(change);
+    const retry = this.#insert(change, true).then(
+      () => this.#retries.delete(change),
+      (err: unknown) => {
+        // Otherwise, the process is stopping and has counted the row as lost.
+        if (this.#retries.delete(change)) this.#failed(change, waiting.attempt, err);
+      },
+    );
+    this.#retries.set(change, retry);
   }
 
-  #postpone(change: Change, attempt: number, err: unknown): void {
+  /** `attempt`: how many failed before. */
+  #failed(change: Change, attempt: number, err: unknown): void {
     this.counters.failures++;
-    const mayWait = !this.#isStopped && this.#waiting.size < waitingMax;
-    const delayMs = mayWait ? retryDelaysMs[attempt] : undefined;
-    // Without the address and the memberships of the caller.
-    const { operationId, actor, organization, requestId } = change;
-    const named = { err, operationId, actor, organization, requestId };
+    const delayMs = !this.#isStopping && this.#waiting.size < waitingMax ? retryDelaysMs[attempt] : undefined;
     if (delayMs === undefined) {
-      this.counters.lost++;
-      this.#log.warn(named, 'a row of the audit log could not be written');
+      this.#lose(change, err);
       return;
     }
-    this.#log.warn(named, 'writing a row of the audit log failed; retrying');
-    const timer = setTimeout(() => {
-      this.#waiting.delete(change);
-      void this.#write(change, attempt + 1);
-    }, delayMs);
-    this.#waiting.set(change, timer.unref());
+    this.#log.warn({ err, ...namesOf(change) }, 'writing a row of the audit log failed; retrying');
+    const timer = setTimeout(() => this.#retry(change), delayMs).unref();
+    this.#waiting.set(change, { attempt: attempt + 1, timer });
+  }
+
+  #lose(change: Change, err: unknown): void {
+    this.counters.lost++;
+    this.#log.warn({ err, ...namesOf(change) }, 'a row of the audit log could not be written');
   }
 
   async #insert(change: Change, isRetry: boolean): Promise<void> {
@@ -137,6 +155,11 @@ export class AuditTrail {
           : await organizationsFor(db, caller, ids);
     await note(organizations, changed?.target_id ?? ids[0] ?? '', null);
   }
+}
+
+/** What the process log may say of a change: no address, which is a person's. */
+function namesOf({ operationId, actor, organization, requestId }: Change): object {
+  return { operation_id: operationId, actor_id: actor, organization_id: organization, request_id: requestId };
 }
 
 /** Without the values of the body. Null for a request of nobody. */

@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { AuditTrail } from './audit-trail.ts';
 import { type ApiForTest, apiForTest, type Member, type Reply } from './testing/running-api.ts';
 
 let api: ApiForTest;
@@ -103,37 +102,6 @@ test('a change whose audit entry cannot be written is answered and not repeated,
       .sort();
   await expect.poll(actions, { timeout: 10_000 }).toEqual(['createLink', 'updateLink']);
   expect(api.auditTrail.counters.lost).toBe(0);
-});
-
-test('when the API stops, each waiting audit entry is tried once more, and counted if it cannot be written', async () => {
-  await api.db.execute('ALTER TABLE audit_log ADD CONSTRAINT unwritable CHECK (false) NOT VALID');
-  const trail = new AuditTrail(api.db, Date.now, { warn: () => undefined });
-  const note = (id: string) =>
-    trail.note(
-      'updateLink',
-      {
-        caller: { user_id: owner.user_id, memberships: [] },
-        params: { id },
-        body: { organization_id: owner.organization_id },
-        query: {},
-        ip: '127.0.0.1',
-        id,
-      } as never,
-      {
-        status: 200,
-        body: {},
-      },
-    );
-  await note('lnk_stopped');
-  await api.db.execute('ALTER TABLE audit_log DROP CONSTRAINT unwritable');
-  await trail.stop();
-  expect(trail.counters).toEqual({ failures: 1, lost: 0 });
-  expect(await api.db.query("SELECT FROM audit_log WHERE target_id = 'lnk_stopped'")).not.toEqual([]);
-
-  await api.db.execute('ALTER TABLE audit_log ADD CONSTRAINT unwritable CHECK (false) NOT VALID');
-  await note('lnk_lost');
-  await api.db.execute('ALTER TABLE audit_log DROP CONSTRAINT unwritable');
-  expect(trail.counters).toEqual({ failures: 2, lost: 1 });
 });
 
 test('a response that cannot be stored for its key is still sent', async () => {

@@ -56,10 +56,10 @@ const server = new ServerPart({ config, log, metrics, routes, guardUnknown: api.
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   tracingPart(tracing),
   { name: 'postgres', stop: () => db.close() },
+  { name: 'audit log', stop: () => api.auditTrail.stop() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
   new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: systemClock }),
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
-  { name: 'audit trail', stop: () => api.auditTrail.stop() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
   api.imports,

@@ -1,5 +1,5 @@
 /** Queries that several screens use. */
-import { type QueryClient, useQuery } from '@tanstack/react-query';
+import { type QueryClient, type QueryKey, useQuery } from '@tanstack/react-query';
 import { type Answer, call } from './api.ts';
 
 export type App = Answer<'GET /apps/{id}'>;
@@ -12,14 +12,14 @@ export const refreshMs = 30_000;
 /** How often totals are refreshed: one request shows whether something new has arrived. */
 export const totalsMs = 10_000;
 
-/** Shows what a change returned. A request that began before the change would otherwise replace it with older values. */
-export async function showSaved(client: QueryClient, queryKey: readonly unknown[], saved: unknown): Promise<void> {
-  await client.cancelQueries({ queryKey });
-  client.setQueryData(queryKey, saved);
-}
-
 const appsPage = 100;
 const appPagesMax = 20;
+
+/** Shows what a change has stored. A read that was in flight during the change may have the values before it. */
+export async function showStored(client: QueryClient, queryKey: QueryKey, stored: unknown): Promise<void> {
+  await client.cancelQueries({ queryKey, exact: true });
+  client.setQueryData(queryKey, stored);
+}
 
 /** All apps, not only those of the first page, because they are chosen from and looked up by id. */
 export function useApps() {

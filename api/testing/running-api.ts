@@ -147,6 +147,7 @@ export async function apiForTest(
     stop: async () => {
       await api.live.stop();
       await server.stop(2_000);
+      await api.auditTrail.stop();
       await api.linkLearner.stop();
       await api.outbox.stop();
       await api.mailer.stop();

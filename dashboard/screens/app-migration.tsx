@@ -6,7 +6,7 @@ import { ago, share, whole } from '#dashboard/format.ts';
 import { listOf, listText } from '#dashboard/list-text.ts';
 import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
-import { type App, showSaved } from '#dashboard/queries.ts';
+import { type App, showStored } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 
 type Report = Answer<'GET /apps/{app_id}/migration'>;
@@ -54,7 +54,7 @@ function Setting({ app }: { readonly app: App }) {
     },
     onSuccess: async ({ sent, stored }) => {
       saved(sent ?? draft, draftOf(stored));
-      await showSaved(client, ['app', app.id], stored);
+      await showStored(client, ['app', app.id], stored);
       toast(t('saved'));
       await Promise.all(['apps', 'migration'].map((key) => client.invalidateQueries({ queryKey: [key] })));
     },

@@ -7,7 +7,7 @@ import { withScheme } from '#dashboard/link-draft.ts';
 import { listOf, listText } from '#dashboard/list-text.ts';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, useFaultFocus } from '#dashboard/parts/fields.tsx';
-import { type App, showSaved } from '#dashboard/queries.ts';
+import { type App, showStored } from '#dashboard/queries.ts';
 import { settingNumber } from '#dashboard/setting-number.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { AppPages } from './app-pages.tsx';
@@ -84,7 +84,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
     },
     onSuccess: async ({ sent, stored }) => {
       saved(sent, draftOf(stored));
-      await showSaved(client, ['app', app.id], stored);
+      await showStored(client, ['app', app.id], stored);
       toast(t('saved'));
       await client.invalidateQueries({ queryKey: ['apps'] });
     },

@@ -11,7 +11,7 @@ import { useLive } from '#dashboard/live.ts';
 import { useCanWrite, useMe } from '#dashboard/me.ts';
 import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Field } from '#dashboard/parts/fields.tsx';
-import type { App } from '#dashboard/queries.ts';
+import { type App, showStored } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { TryLink, useFirstClick } from './link-ready.tsx';
 import { Snippet } from './snippet.tsx';
@@ -73,7 +73,7 @@ function Steps({ appId, onApp, onEnd }: ReturnType<typeof useGuide>) {
   const create = useMutation({
     mutationFn: (destination: string) =>
       call('POST /links', { body: newLinkOf({ ...draftOf(null), destination }, appId ?? '') }),
-    onSuccess: (made) => client.setQueryData(['first-link', appId], made),
+    onSuccess: (made) => showStored(client, ['first-link', appId], made),
   });
   const link = found.data ?? undefined;
   const isTapped = useFirstClick(link?.id);

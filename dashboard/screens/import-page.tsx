@@ -9,7 +9,7 @@ import { useCanWrite } from '#dashboard/me.ts';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { ImportState } from '#dashboard/parts/import-state.tsx';
-import { type Import, showSaved, useApps } from '#dashboard/queries.ts';
+import { type Import, showStored, useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { ImportRows } from './import-rows.tsx';
 
@@ -112,7 +112,7 @@ function Actions({ import: one }: ImportProps) {
   const onError = (error: unknown) => toast(failureText(error));
   const onSuccess = async (saved: Import) => {
     setStep('');
-    await showSaved(client, ['import', one.id], saved);
+    await showStored(client, ['import', one.id], saved);
   };
   const confirm = useMutation({
     mutationFn: () => call('POST /imports/{import_id}/confirm', { params }),

@@ -12,7 +12,7 @@ import { Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, More, useFaultFocus } from '#dashboard/parts/fields.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { SocialCards } from '#dashboard/parts/social-cards.tsx';
-import { showSaved, useApps } from '#dashboard/queries.ts';
+import { showStored, useApps } from '#dashboard/queries.ts';
 import { type RuleDraft, ruleDraftOf, ruleOf } from '#dashboard/rule-draft.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { utmExamples, utmFields } from '#dashboard/utm.ts';
@@ -50,7 +50,7 @@ export function LinkForm({ link, appId, code, onClose }: LinkFormProps) {
       return saving.save({ draft, appId: app?.id ?? '', rules: sent, password });
     },
     onSuccess: async (saved) => {
-      await showSaved(client, ['link', saved.id], saved);
+      await showStored(client, ['link', saved.id], saved);
       await client.invalidateQueries({ queryKey: ['links'] });
       if (!link) return;
       toast(t('saved'));

@@ -18,7 +18,7 @@ import { Ranks } from '#dashboard/parts/ranks.tsx';
 import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
 import { pointsOf } from '#dashboard/points.ts';
-import { refreshMs, showSaved, useApps } from '#dashboard/queries.ts';
+import { refreshMs, showStored, useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { LinkForm } from './link-form.tsx';
 import { LinkHistory } from './link-history.tsx';
@@ -240,7 +240,7 @@ function Actions({ link }: { readonly link: Link }) {
   const archive = useMutation({
     mutationFn: () => call('PATCH /links/{id}', { params: { id: link.id }, body: { archived: !link.archived } }),
     onSuccess: async (saved) => {
-      await showSaved(client, ['link', link.id], saved);
+      await showStored(client, ['link', link.id], saved);
       await client.invalidateQueries({ queryKey: ['links'] });
       setOpen('');
       toast(t(saved.archived ? 'link.now_archived' : 'link.now_active'));

@@ -12,7 +12,7 @@ import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { OnlyApps } from '#dashboard/parts/only-apps.tsx';
 import { Picks } from '#dashboard/parts/picks.tsx';
-import { type Postback, showSaved } from '#dashboard/queries.ts';
+import { type Postback, showStored } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { PostbackTemplate } from './postback-template.tsx';
 
@@ -76,7 +76,7 @@ export function PostbackForm({ postback, onClose }: PostbackFormProps) {
       return await call('PATCH /postbacks/{postback_id}', { params: { postback_id: postback.id }, body: changes });
     },
     onSuccess: async (saved) => {
-      await showSaved(client, ['postback', saved.id], saved);
+      await showStored(client, ['postback', saved.id], saved);
       toast(t('saved'));
       onClose();
       await client.invalidateQueries({ queryKey: ['postbacks'] });

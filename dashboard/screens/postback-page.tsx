@@ -11,7 +11,7 @@ import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { WebhookState } from '#dashboard/parts/webhook-state.tsx';
 import { previewOf } from '#dashboard/postback-preview.ts';
-import { type Postback, refreshMs, showSaved, useApps } from '#dashboard/queries.ts';
+import { type Postback, refreshMs, showStored, useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { AttemptList } from './attempt-list.tsx';
 import { PostbackForm } from './postback-form.tsx';
@@ -149,7 +149,7 @@ function Actions({ postback }: { readonly postback: Postback }) {
     mutationFn: (enabled: boolean) => call('PATCH /postbacks/{postback_id}', { params, body: { enabled } }),
     onSuccess: async (saved) => {
       setStep('');
-      await showSaved(client, ['postback', postback.id], saved);
+      await showStored(client, ['postback', postback.id], saved);
       toast(t(saved.enabled ? 'posts.now_enabled' : 'posts.now_disabled'));
       await renewed();
     },

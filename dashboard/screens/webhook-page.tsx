@@ -10,7 +10,7 @@ import { useCanWrite } from '#dashboard/me.ts';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { WebhookState } from '#dashboard/parts/webhook-state.tsx';
-import { refreshMs, showSaved, useApps, type Webhook } from '#dashboard/queries.ts';
+import { refreshMs, showStored, useApps, type Webhook } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { WebhookDeliveries } from './webhook-deliveries.tsx';
 import { SecretReady, WebhookForm } from './webhook-form.tsx';
@@ -105,7 +105,7 @@ function Actions({ webhook }: { readonly webhook: Webhook }) {
     mutationFn: (enabled: boolean) => call('PATCH /webhooks/{webhook_id}', { params, body: { enabled } }),
     onSuccess: async (saved) => {
       setStep('');
-      await showSaved(client, ['webhook', webhook.id], saved);
+      await showStored(client, ['webhook', webhook.id], saved);
       toast(t(saved.enabled ? 'hooks.now_enabled' : 'hooks.now_disabled'));
       await client.invalidateQueries({ queryKey: ['webhooks'] });
     },
