@@ -234,6 +234,10 @@ test('a link that cannot be archived or deleted says why', async (context) => {
   const { page, context: browser, faults } = await stage.loggedIn(person);
   await page.goto(`${stage.origin}/links/${link.id}`);
   await page.getByRole('button', { name: 'Archive' }).waitFor();
+  // The page would otherwise notice at its next refresh that the link is gone.
+  await page.route(new RegExp(`/v1/links/${link.id}$`), (route) =>
+    route.request().method() === 'GET' ? route.fulfill({ json: link }) : route.continue(),
+  );
   await person.call('DELETE', `/links/${link.id}`);
   const { message } = (await person.call('DELETE', `/links/${link.id}`)).body.error;
   for (const name of ['Archive', 'Delete']) {
