@@ -243,9 +243,9 @@ test('a link that cannot be archived or deleted says why', async (context) => {
   for (const name of ['Archive', 'Delete']) {
     await page.getByRole('button', { name }).click();
     await page.getByRole('dialog').getByRole('button', { name }).click();
-    await page.getByRole('status').getByText(message).first().waitFor();
+    await page.getByRole('status').getByText(message).waitFor();
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText(message).first().waitFor({ state: 'detached' });
+    await page.getByRole('status').getByText(message).waitFor({ state: 'detached' });
   }
   expect(faults).toEqual([]);
   await browser.close();
