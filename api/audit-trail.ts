@@ -162,7 +162,7 @@ function namesOf({ operationId, actor, organization, requestId }: Change): objec
   return { operation_id: operationId, actor_id: actor, organization_id: organization, request_id: requestId };
 }
 
-/** Without the values of the body. Null for a request of nobody. */
+/** Without the values of the body. Null if the request has no actor. */
 function changeOf(operationId: string, request: Request, answer: Answer, atMs: number): Change | null {
   const caller = request.caller as UserCaller | null;
   const body = isObject(request.body) ? request.body : {};

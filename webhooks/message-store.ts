@@ -112,7 +112,7 @@ export interface MessagePlace {
   readonly id: string;
 }
 
-/** Messages that are locked are skipped, so that nobody waits for another in a circle. */
+/** Locked messages are skipped, to avoid deadlocks. */
 const deleteUncovered = `
   WITH looked AS (
     SELECT m.id, m.created_at, signpost_is_message_for(e.app_ids, m.type, m.data) AS is_covered

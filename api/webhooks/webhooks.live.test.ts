@@ -502,7 +502,7 @@ test('a postback belongs to its organization, and to the apps of the key that us
   expect(foreign.status).toBe(403);
 });
 
-test('after a webhook is narrowed to some apps, nobody can read or replay its messages of other apps', async () => {
+test('after a webhook is narrowed to some apps, its messages of other apps can be neither read nor replayed', async () => {
   const limited = await keyFor([app.id]);
   for (const [kind, app_ids] of [
     ['webhooks', null],

@@ -5,7 +5,7 @@
  *     absent ──link──→ held ──unlink, by its process──→ absent
  *     held by a process that has ended ──rename, by the holder of the lock `<file>.<its token>`──→ held
  *
- * That second lock is taken in the same way, so a process that ends while it takes over stops nobody. On a volume
+ * That second lock is taken in the same way, so a process that ends while it takes over blocks no other. On a volume
  * without hard links, `link` is replaced by creating the file and then writing it: the lock is empty for a moment.
  */
 import { randomBytes } from 'node:crypto';

@@ -68,7 +68,7 @@ export class FileStore implements Store {
 
   async #close(): Promise<void> {
     try {
-      // Whoever wrote knows of a failure.
+      // The caller that wrote has the error.
       if (this.#writing) await this.#writing.catch(() => undefined);
       if (this.#file) await this.#file.close();
     } finally {
