@@ -154,8 +154,8 @@ export class ClickHouse {
   }
 
   /**
-   * All rows of a SELECT. 64-bit integers are returned as numbers: above 2^53, select toString() of them. @param params
-   * values of `{name:Type}` in the text. @throws ClickHouseFailure
+   * All rows of a SELECT, which the server sends once it has them all. 64-bit integers are returned as numbers: above
+   * 2^53, select toString() of them. @param params values of `{name:Type}` in the text. @throws ClickHouseFailure
    */
   async query<Row>(sql: string, params: Params = {}, settings: Settings = {}): Promise<Row[]> {
     const { around } = this.#options;
@@ -170,7 +170,7 @@ export class ClickHouse {
         library.query({
           query: sql,
           query_params: { ...params },
-          clickhouse_settings: settings,
+          clickhouse_settings: { wait_end_of_query: 1, ...settings },
           format: 'JSONEachRow',
         }),
       );

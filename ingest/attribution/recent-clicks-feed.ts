@@ -96,10 +96,12 @@ export interface FeedCounters {
   rereads: number;
   /** Frames taken from the owner's reader. */
   frames_followed: number;
+  /** How often a feed began to do without a reader of its own. */
+  own_readers_stopped: number;
 }
 
 export function newFeedCounters(): FeedCounters {
-  return { clicks: 0, clicks_skipped: 0, redis_failures: 0, rereads: 0, frames_followed: 0 };
+  return { clicks: 0, clicks_skipped: 0, redis_failures: 0, rereads: 0, frames_followed: 0, own_readers_stopped: 0 };
 }
 
 export class RecentClicksFeed {
@@ -185,6 +187,7 @@ export class RecentClicksFeed {
     else if (this.#reader !== undefined && this.#reader.caughtUpAt - this.#followedAt > BOTH_MIN_MS) {
       this.#reader.stop();
       this.#reader = undefined;
+      this.counters.own_readers_stopped++;
       this.#isCaughtUp = true;
     }
   }

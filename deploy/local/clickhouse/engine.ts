@@ -62,6 +62,8 @@ const defaults: readonly [string, string][] = [
   ['max_memory_usage', '4000000000'],
 ];
 
+const STREAM_LOCK_S = 1;
+
 function quoted(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
@@ -116,17 +118,22 @@ export class Engine {
     }
   }
 
-  /** Runs a query to completion and returns the whole result. */
+  /** Runs a query to completion in a thread of the pool and returns the whole result. */
   async query(at: Circumstances, sql: string, format: string): Promise<Uint8Array> {
     return await this.#within(at, async (session) => (await session.queryAsync(sql, { format })).bytes());
   }
 
-  /** Runs a SELECT and yields its result in parts; leaving the iteration early cancels the query. */
+  /**
+   * Runs a SELECT and yields its result in parts; leaving the iteration early cancels the query. The binding begins it
+   * in this thread, which cannot end another stream meanwhile: if that one has a lock for which this one waits, both
+   * would wait for the engine's two minutes. So it waits a second for a lock, and fails with DEADLOCK_AVOIDED (473).
+   */
   async *stream(at: Circumstances, sql: string, format: string): AsyncGenerator<Uint8Array> {
     const session = new Session(this.#dataDir);
     let parts: ChdbQueryStream | undefined;
+    const settings = new Map([...at.settings, ['lock_acquire_timeout', String(STREAM_LOCK_S)]]);
     try {
-      await session.queryAsync(preludeOf(at));
+      await session.queryAsync(preludeOf({ ...at, settings }));
       parts = session.queryStream(sql, { format });
       for await (const part of parts) yield part.raw();
     } finally {

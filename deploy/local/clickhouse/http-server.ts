@@ -114,7 +114,7 @@ export class ClickHouseServer {
     const statement = singleOf(sql);
     const format = statement.format === '' ? asked.defaultFormat : statement.format;
     const kind: AnswerFormat = { queryId: asked.at.queryId, format, wantsGzip: asked.wantsGzip };
-    const isStream = statement.kind === 'select' && isStreamable(format);
+    const isStream = statement.kind === 'select' && isStreamable(format) && !asked.wantsWhole;
     const parts = isStream ? this.#engine.stream(asked.at, sql, format) : this.#whole(asked, sql, format);
     await this.#within(this.#queries, () => this.#answer(response, kind, parts));
   }

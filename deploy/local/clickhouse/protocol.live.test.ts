@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
 import { builtClickHouse, startClickHouse } from './spawn.ts';
@@ -291,6 +291,48 @@ test('long queries delay neither /ping nor inserts', async () => {
   expect(insert.kind).toBe('written');
   expect(await client.isReachable()).toBe(true);
   for (const failed of await Promise.all(long)) expect([failed.kind, failed.code]).toEqual(['unavailable', 159]);
+});
+
+describe('a table of which only one statement at a time may change rows, and none may read meanwhile', () => {
+  const joined = "joinGet('one_at_a_time', 'n', toUInt16({p:UInt16}))";
+  beforeAll(async () => {
+    await client.command(
+      'CREATE TABLE one_at_a_time (p UInt16, n UInt64) ENGINE = Join(ANY, LEFT, p) SETTINGS join_any_take_last_row = 1',
+    );
+  });
+
+  test('queries and inserts in it never wait for one another without end', async () => {
+    const write = async (p: number, n: number) => {
+      await client.command(`INSERT INTO one_at_a_time SELECT {p:UInt16}, greatest({n:UInt64}, ${joined})`, { p, n });
+      await client.query('SELECT p FROM one_at_a_time');
+      return await client.query(`SELECT ${joined} AS n`, { p });
+    };
+    for (let n = 1; n <= 50; n++) {
+      const found = await Promise.all(Array.from({ length: 5 }, (_, p) => write(p, n)));
+      expect(found).toEqual(Array.from({ length: 5 }, () => [{ n }]));
+    }
+  });
+
+  test('a stream that would wait for an insert, which waits for another stream, is told so and holds up no one', async () => {
+    await client.command('INSERT INTO one_at_a_time SELECT number, 1 FROM numbers(60000)');
+    const read = client.stream<{ p: number }>('SELECT p FROM one_at_a_time', {}, { max_block_size: 100 });
+    let rows = (await read.next()).value?.length ?? 0;
+    let isWritten = false;
+    const insert = client.command('INSERT INTO one_at_a_time SELECT 60001, 1').then(() => {
+      isWritten = true;
+    });
+    const running = 'SELECT 1 FROM system.processes WHERE query LIKE {like:String}';
+    await expect
+      .poll(() => client.query(running, { like: 'INSERT INTO one_at_a_time SELECT 60001%' }))
+      .toEqual([{ 1: 1 }]);
+    const another = client.stream('SELECT p FROM one_at_a_time').next();
+    expect(await failureOf(another)).toMatchObject({ kind: 'unavailable', code: 473 });
+    expect(await client.query('SELECT 1 AS a')).toEqual([{ a: 1 }]);
+    expect(isWritten).toBe(false);
+    for await (const lot of read) rows += lot.length;
+    expect(rows).toBe(60_000);
+    await insert;
+  });
 });
 
 test('a second server on the same folder refuses to start', async () => {

@@ -16,6 +16,8 @@ export interface ClickHouseRequest {
   readonly body: Buffer;
   readonly defaultFormat: string;
   readonly wantsGzip: boolean;
+  /** Whether the client reads a result only once it is complete. */
+  readonly wantsWhole: boolean;
 }
 
 /** Parameters of the URL that are not settings of the engine. Sessions and roles do not exist here. */
@@ -120,5 +122,6 @@ export async function readRequest(
     body: await decompress(sent, header(request, 'content-encoding'), bytesMax),
     defaultFormat: url.searchParams.get('default_format') || header(request, 'x-clickhouse-format') || 'TabSeparated',
     wantsGzip: (compression === '1' || compression === 'true') && /\bgzip\b/.test(header(request, 'accept-encoding')),
+    wantsWhole: url.searchParams.get('wait_end_of_query') === '1',
   };
 }
