@@ -53,8 +53,8 @@ export default defineConfig({
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**', 'deploy/simulation/**'],
           // Properties are tried hundreds of times, which takes seconds on a busy machine.
           testTimeout: 30_000,
-          // Each worker loads most of the code, which takes longer than the tests.
-          maxWorkers: 2,
+          // A third of the time is waiting; each worker loads most of the code.
+          maxWorkers: 3,
           isolate: false,
           sequence: { groupOrder: 0 },
         },

@@ -14,7 +14,7 @@ const faultsOf = (env: Record<string, string>) => contentFaults(loadConfig([], e
 beforeAll(async () => {
   for (const name of ['one', 'other']) {
     const extensions = [{ name: 'basicConstraints' as const, cA: false }];
-    const made = await generate([{ name: 'commonName', value: name }], { extensions });
+    const made = await generate([{ name: 'commonName', value: name }], { extensions, keyType: 'ec' });
     writeFileSync(place(`${name}.cert`), made.cert);
     writeFileSync(place(`${name}.key`), made.private);
   }

@@ -1,13 +1,16 @@
 import { expect, test } from 'vitest';
 import { simulate, type TapPage } from '#gateway/testing/match-simulation.ts';
+import { testCostlyCases } from '#testing/costly-cases.ts';
 
 /** The full measurement is `npm run bench -- matching`: a sample this small only shows whether a rule is broken. */
-test.each<[TapPage, number, 'all' | 'ios', number]>([
-  ['off', 1_500, 'all', 0.75],
-  ['ios', 800, 'ios', 0.96],
-])(
-  'with tap page %s, most simulated installs are matched and hardly any get someone else’s link',
-  (tapPage, installs, whose, least) => {
+testCostlyCases<{ tapPage: TapPage; installs: number; whose: 'all' | 'ios'; least: number }>(
+  [
+    { tapPage: 'ios', installs: 800, whose: 'ios', least: 0.96 },
+    { tapPage: 'off', installs: 1_500, whose: 'all', least: 0.75 },
+  ],
+  1,
+  'with tap page $tapPage, most simulated installs are matched and hardly any get someone else’s link',
+  async ({ tapPage, installs, whose, least }) => {
     const result = simulate({ installs, clicks: installs * 3, seed: 7, tapPage });
     const { found, findable } = result[whose];
     expect(found / findable).toBeGreaterThan(least);
