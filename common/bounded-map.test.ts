@@ -68,3 +68,21 @@ test('an entry that is no longer used is eventually evicted', () => {
   for (let n = 0; n < 300; n++) map.set(`cold${n}`, entry());
   expect(map.peek('hot')).toBeUndefined();
 });
+
+test('an eviction costs about the same, however many entries there are', () => {
+  const fastest = (entriesMax: number) => {
+    const map = new BoundedMap<ReturnType<typeof entry>>(entriesMax, 1e9);
+    let n = 0;
+    const setMany = (count: number) => {
+      for (const end = n + count; n < end; n++) map.set(String(n), entry());
+    };
+    setMany(2 * entriesMax);
+    const times = Array.from({ length: 5 }, () => {
+      const begun = performance.now();
+      setMany(3_000);
+      return performance.now() - begun;
+    });
+    return Math.min(...times);
+  };
+  expect(fastest(60_000)).toBeLessThan(10 * fastest(600));
+});

@@ -11,6 +11,11 @@ export interface Sized {
 
 export class BoundedMap<V extends Sized> {
   readonly #entries = new Map<string, V>();
+  /**
+   * Stays at the oldest entry: a new iterator would have to pass the places of all entries deleted before it, which V8
+   * keeps until it resizes the map (40 µs for each eviction from 100,000 entries).
+   */
+  #front = this.#entries.entries();
   readonly #entriesMax: number;
   readonly #bytesMax: number;
   readonly #onLetGo: ((entry: V) => void) | undefined;
@@ -61,7 +66,13 @@ export class BoundedMap<V extends Sized> {
 
   /** Evicts the oldest entry that was not used since it reached the front. Used ones move to the back, once. */
   #evict(): void {
-    for (const [key, entry] of this.#entries) {
+    for (;;) {
+      const next = this.#front.next();
+      if (next.done === true) {
+        this.#front = this.#entries.entries();
+        continue;
+      }
+      const [key, entry] = next.value;
       this.#entries.delete(key);
       if (!entry.isUsed) {
         this.#bytes -= entry.bytes;

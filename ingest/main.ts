@@ -1,6 +1,7 @@
 /** Entry point of ingest, the process that stores the log in ClickHouse. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { Counter, Gauge } from 'prom-client';
 import { SlotLock } from '#common/journal/slot-lock.ts';
 import { processConfig } from '#common/process/config.ts';
@@ -9,6 +10,11 @@ import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } f
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
+
+// V8 counts the frames and batches in buffers against a limit that follows the objects alive, and those are few: at 20,000
+// clicks/s it marked all of them four times a second, which was half of this process's CPU. Four times as much may be
+// in use before it marks, instead of a third more. Peak memory went from 221 to 272 MiB.
+setFlagsFromString('--heap-growing-percent=300');
 
 const config = processConfig('ingest', [['INGEST_DATABASE_URL', 'DATABASE_URL'], 'NATS_URL', 'CLICKHOUSE_URL']);
 const log = createLog('ingest', config);
