@@ -21,7 +21,7 @@ const benches: Readonly<Record<string, readonly [options: string, load: () => Pr
     async () => (await import('./load/analytics.ts')).benchAnalytics,
   ],
   path: [
-    '[--rates 5000,10000,20000] [--seconds 8] [--rounds 3]',
+    '[--rates 5000,10000,20000] [--seconds 8] [--rounds 3] [--people 50000]',
     async () => (await import('./load/path.ts')).benchPath,
   ],
   events: ['[--seconds 2] [--rounds 4]', async () => (await import('./load/events.ts')).benchEvents],

@@ -1,6 +1,6 @@
 /**
  * A process that is an edge without its sockets: it appends clicks to a real journal at a fixed rate. Settings come
- * from the environment, as those of a redirector do; argv: clicks per turn. It reads lines `<rate> <seconds>` from its
+ * from the environment, as those of a redirector do; argv: clicks per turn, people. It reads lines `<rate> <seconds>` from its
  * standard input, and answers each with one line of JSON once the last click of the round is committed to the journal.
  */
 import { join } from 'node:path';
@@ -15,10 +15,9 @@ import { seededRandom } from '#common/seeded-random.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { zipf } from './traffic.ts';
 
-const perTurnMax = Number(process.argv[2]);
+const [perTurnMax = 64, people = 50_000] = process.argv.slice(2).map(Number);
 const links = 10_000;
 const apps = 20;
-const addresses = 50_000;
 const chromeVersions = 120;
 
 const random = seededRandom(11);
@@ -48,15 +47,20 @@ function pick<T>(from: readonly T[], n: number, otherwise: T): T {
   return from[n % from.length] ?? otherwise;
 }
 
-/** Half of the devices are phones; agents, languages and referrers repeat as they do on the web. */
+/** Each person has one device. Of ten devices, three are iPhones and three run Android; agents, languages and referrers repeat as they do on the web. */
+function agentOf(device: number): string {
+  const [kind, small] = [device % 10, device % 9];
+  const chrome = `${100 + (device % chromeVersions)}.0.0.0`;
+  if (kind < 3)
+    return `Mozilla/5.0 (iPhone; CPU iPhone OS 17_${small} like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.${small} Mobile/15E148 Safari/604.1`;
+  if (kind < 6)
+    return `Mozilla/5.0 (Linux; Android 14; Pixel ${small}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/${chrome} Mobile Safari/537.36`;
+  return `Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/${chrome} Safari/537.36`;
+}
+
 function nextClick(time: number): Click {
   const link = nextLink();
-  const device = Math.floor(random() * addresses);
-  const version = 100 + (device % chromeVersions);
-  const user_agent =
-    device % 2 === 0
-      ? `Mozilla/5.0 (iPhone; CPU iPhone OS 17_${device % 9} like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.${device % 9} Mobile/15E148 Safari/604.1`
-      : `Mozilla/5.0 (Linux; Android 14; Pixel ${device % 9}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/${version}.0.0.0 Mobile Safari/537.36`;
+  const device = Math.floor(random() * people);
   return {
     click_id: newId('clk', time),
     organization_id,
@@ -69,7 +73,7 @@ function nextClick(time: number): Click {
       time,
     ),
     privacy_mode: 'anonymize_ip',
-    user_agent,
+    user_agent: agentOf(device),
     language: pick(languages, device, ''),
     referrer: pick(referrers, device, ''),
     query: link % 3 === 0 ? 'ref=mail&position=2' : '',

@@ -58,19 +58,20 @@ export async function benchPath(args: readonly string[]): Promise<void> {
       seconds: { type: 'string', default: '8' },
       rounds: { type: 'string', default: '3' },
       turn: { type: 'string', default: '64' },
+      people: { type: 'string', default: '50000' },
       'no-redis': { type: 'boolean', default: false },
       profile: { type: 'string', default: '' },
       against: { type: 'string', default: '' },
     },
   });
   const rates = values.rates.split(',').map(Number);
-  const { turn, profile, against } = values;
+  const { turn, people, profile, against } = values;
   execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
   const roots = [...(against === '' ? [] : [resolve(against)]), packageRoot()];
   const stages: PathStage[] = [];
   try {
     for (const root of roots)
-      stages.push(await PathStage.open({ root, turn, profile, isWithRedis: !values['no-redis'] }));
+      stages.push(await PathStage.open({ root, turn, people, profile, isWithRedis: !values['no-redis'] }));
     for (const stage of stages) await stage.round(rates[0] ?? 5_000, warmUpSeconds);
     for (let round = 1; round <= Number(values.rounds); round++) {
       for (const rate of rates) {
@@ -118,6 +119,7 @@ interface StageOptions {
   /** The checkout whose processes are measured, as they were built there. */
   readonly root: string;
   readonly turn: string;
+  readonly people: string;
   readonly isWithRedis: boolean;
   /** The name of the process to profile. */
   readonly profile: string;
@@ -177,7 +179,10 @@ class PathStage {
     };
     const profiling = (name: string) =>
       options.profile === name ? ['--cpu-prof', `--cpu-prof-dir=${join(tmpdir(), 'signpost-path-profiles')}`] : [];
-    const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [options.turn]);
+    const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [
+      options.turn,
+      options.people,
+    ]);
     await source.line(/"ready"/);
     const built = (name: string) =>
       Subject.start(name, join(options.root, 'dist', name, 'main.js'), settings, profiling(name));
