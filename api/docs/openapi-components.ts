@@ -37,7 +37,7 @@ const headers = {
   'X-RateLimit-Reset': whole('Unix time in seconds at which the window ends.', 1_790_000_060),
   'Retry-After': whole('Seconds to wait.', 37),
   'WWW-Authenticate': text('The expected kind of credential.', 'Bearer'),
-  Allow: text('Only if the address exists for other methods: these.', 'GET, POST'),
+  Allow: text('Only if the address exists for other methods: these.', 'GET, HEAD, POST'),
   'Idempotent-Replayed': text('Only if the request was answered before with the same Idempotency-Key.', 'true'),
 };
 

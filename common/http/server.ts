@@ -165,9 +165,10 @@ export class HttpServer {
     }
   }
 
-  /** The methods of a path that is known under other ones. */
+  /** The methods of a path that is known under other ones. A GET is also answered as HEAD. */
   #methodsOf(path: string): string[] {
-    return [...new Set(this.#options.routes.filter(({ shape }) => shape.test(path)).map(({ method }) => method))];
+    const known = this.#options.routes.filter(({ shape }) => shape.test(path));
+    return [...new Set(known.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])))];
   }
 
   /** Reads all of `req` synchronously: it is invalid after the first await. */
