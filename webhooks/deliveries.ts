@@ -8,7 +8,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
-import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
@@ -19,11 +18,11 @@ import {
   outboundRequest,
 } from '#common/outbound-request.ts';
 import type { Log } from '#common/process/telemetry.ts';
-import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { WebhookFailure } from '#common/webhooks/webhook-events.ts';
 import { webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
 import type { ReadQuery } from './click-query.ts';
 import type { Attempt, ClaimedMessage, MessageStore } from './message-store.ts';
+import { isOutage } from './outage.ts';
 import { isNarrowedBatch, payloadOf } from './payload.ts';
 import { postbackRequest } from './postback-request.ts';
 import { retryDelayMs } from './schedule.ts';
@@ -205,9 +204,6 @@ export class Deliveries {
 }
 
 const internalError = { outcome: 'internal_error', httpStatus: null, answer: '' } as const;
-
-const isOutage = (err: unknown) =>
-  err instanceof PostgresUnavailable || (err instanceof ClickHouseFailure && err.kind === 'unavailable');
 
 /** `gone`: there is nothing left to send. `uncovered`: nothing that the endpoint still covers. */
 type SendOutcome =

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { ClickHouse } from '#clickhouse/client.ts';
+import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { webhookColumns } from '#clickhouse/queries/batch-records.ts';
 import { newId } from '#common/ids.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -358,6 +358,27 @@ test('a batch that cannot be read is postponed, and does not block others', asyn
     [bad],
   );
   expect(await fanOut().pass()).toBe(2);
+  expect(await messagesOf(endpoint)).toHaveLength(1);
+  expect([await waiting(), errors.splice(0).length]).toEqual([1, 1]);
+  await stage.db.execute('DELETE FROM webhook_batches');
+});
+
+test('a batch whose query exceeds its limits is postponed, and blocks others as little', async () => {
+  const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
+  const [bad, good] = [++batchNo, ++batchNo];
+  await store(
+    'installs',
+    [{ organization_id: endpoint.organization_id, app_id: 'app_1', install_id: 'ins_good' }],
+    good,
+  );
+  await commit(bad, 'installs');
+  await commit(good, 'installs');
+  let queries = 0;
+  const query: ClickHouse['query'] = (...args) =>
+    ++queries === 1
+      ? Promise.reject(new ClickHouseFailure('unavailable', 159, 'Timeout exceeded', null))
+      : clickhouse.query(...args);
+  expect(await fanOut(Object.assign(new ClickHouse({ url: database.url }), { query })).pass()).toBe(2);
   expect(await messagesOf(endpoint)).toHaveLength(1);
   expect([await waiting(), errors.splice(0).length]).toEqual([1, 1]);
   await stage.db.execute('DELETE FROM webhook_batches');

@@ -9,11 +9,12 @@
  *
  * Bounds: one batch at a time, which ingest limits; a batch that fails is postponed, so that it does not block others.
  */
-import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
+import type { ClickHouse } from '#clickhouse/client.ts';
 import { batchesBetween } from '#clickhouse/queries/batch-records.ts';
 import { isObject } from '#common/json-object.ts';
 import type { Log } from '#common/process/telemetry.ts';
-import { type Postgres, PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
+import type { Postgres, Queries } from '#common/stores/postgres.ts';
+import { isOutage } from './outage.ts';
 import { type BatchPart, messagesOfBatch, type RecordMessage, type Subscriber } from './record-messages.ts';
 
 const lookMs = 500;
@@ -106,9 +107,7 @@ export class FanOut {
       this.counters.messages += added;
       return true;
     } catch (err) {
-      const isOutage =
-        err instanceof PostgresUnavailable || (err instanceof ClickHouseFailure && err.kind === 'unavailable');
-      if (batch === undefined || isOutage) throw err;
+      if (batch === undefined || isOutage(err)) throw err;
       await this.#postpone(batch, err);
       return true;
     }
