@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { BoundedMap } from './bounded-map.ts';
@@ -85,4 +87,20 @@ test('an eviction costs about the same, however many entries there are', () => {
     return Math.min(...times);
   };
   expect(fastest(60_000)).toBeLessThan(10 * fastest(600));
+});
+
+test('a map that has evicted and is then only updated keeps no memory of the updates', () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const map = new BoundedMap<ReturnType<typeof entry>>(1_000, 1e9);
+  for (let n = 0; n < 1_010; n++) map.set(String(n), entry());
+  for (let n = 0; n < 20; n++) map.delete(String(n));
+  const bytesOf = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = bytesOf();
+  for (let n = 0; n < 400_000; n++) map.set(String(100 + (n % 900)), entry());
+  expect(bytesOf() - before).toBeLessThan(10_000_000);
+  expect(map.size).toBe(990);
 });

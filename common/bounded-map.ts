@@ -9,13 +9,17 @@ export interface Sized {
   isUsed: boolean;
 }
 
+const CHANGES_WITHOUT_EVICTION_MAX = 1_000;
+
 export class BoundedMap<V extends Sized> {
   readonly #entries = new Map<string, V>();
   /**
    * Stays at the oldest entry: a new iterator would have to pass the places of all entries deleted before it, which V8
-   * keeps until it resizes the map (40 µs for each eviction from 100,000 entries).
+   * keeps until it resizes the map (40 µs for each eviction from 100,000 entries). Until it moves, it keeps every table
+   * that V8 has replaced since, so it is dropped if nothing is evicted for some time.
    */
-  #front = this.#entries.entries();
+  #front: Iterator<[string, V]> | undefined;
+  #changesSinceEviction = 0;
   readonly #entriesMax: number;
   readonly #bytesMax: number;
   readonly #onLetGo: ((entry: V) => void) | undefined;
@@ -59,6 +63,7 @@ export class BoundedMap<V extends Sized> {
   delete(key: string): boolean {
     const entry = this.#entries.get(key);
     if (entry === undefined) return false;
+    if (++this.#changesSinceEviction > CHANGES_WITHOUT_EVICTION_MAX) this.#front = undefined;
     this.#bytes -= entry.bytes;
     this.#onLetGo?.(entry);
     return this.#entries.delete(key);
@@ -66,10 +71,12 @@ export class BoundedMap<V extends Sized> {
 
   /** Evicts the oldest entry that was not used since it reached the front. Used ones move to the back, once. */
   #evict(): void {
+    this.#changesSinceEviction = 0;
     for (;;) {
+      this.#front ??= this.#entries.entries();
       const next = this.#front.next();
       if (next.done === true) {
-        this.#front = this.#entries.entries();
+        this.#front = undefined;
         continue;
       }
       const [key, entry] = next.value;
