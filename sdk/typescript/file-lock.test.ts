@@ -79,7 +79,7 @@ test('a file is refused while its process runs, and free once that was killed', 
   await new FileStore(pathOf(0)).close();
 });
 
-test('of processes that race for the file of a killed one, exactly one gets it', async () => {
+test('of processes that race for the file of a killed one, exactly one gets it', { tags: ['slow'] }, async () => {
   const rounds = 40;
   const stale = await lockOfKilled();
   for (let n = 0; n < rounds; n++) writeFileSync(`${pathOf(n)}.lock`, stale);
