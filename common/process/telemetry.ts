@@ -4,9 +4,12 @@ import { isIP } from 'node:net';
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Part } from './lifecycle.ts';
+import { logOutput } from './log-output.ts';
 import type { Config } from './settings.ts';
 
 export type Log = Logger;
+
+const standardOutput = logOutput();
 
 /** Field names of secrets; their values never reach the log. */
 const secretNames = [
@@ -41,7 +44,7 @@ export function createLog(
     formatters: { level: (label) => ({ level: label }) },
     redact: { paths: [...secretNames.flatMap((name) => [name, `*.${name}`]), ...attachedTexts] },
   };
-  return output === undefined ? pino(options) : pino(options, output);
+  return pino(options, output ?? standardOutput);
 }
 
 /** A separate registry per process part, so that tests can create several. */
@@ -49,6 +52,13 @@ export function createMetrics(name: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ process: name });
   collectDefaultMetrics({ register: registry });
+  exposeCounter(
+    registry,
+    'signpost_log_lines_dropped_total',
+    'Lines of the log that could not be written, for example because the disk is full.',
+    [],
+    (set) => set({}, standardOutput.dropped),
+  );
   return registry;
 }
 

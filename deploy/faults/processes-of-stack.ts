@@ -1,6 +1,6 @@
 /**
- * Kills and freezes the processes that a launcher supervises, within its limits: it gives up on a child that dies eight
- * times, each time after less than 20 seconds.
+ * Kills and freezes the processes that a launcher supervises. It waits up to 5 seconds before it restarts a child that
+ * keeps dying within 20 seconds, so none is killed many times in a row.
  */
 import { sleep, systemTime } from '#common/time.ts';
 import type { Stack } from '#deploy/journeys/stack.ts';

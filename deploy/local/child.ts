@@ -152,6 +152,8 @@ function openLog(file: string): number {
 
 export function cannotWrite(folder: string, error: unknown): string {
   const reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+  if (reason === 'ENOSPC' || reason === 'EDQUOT')
+    return `${folder} cannot be written (${reason}): its disk is full. Free some space.`;
   return `${folder} cannot be written (${reason}): give this user write access, or set DATA_DIR to another folder.`;
 }
 

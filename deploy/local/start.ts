@@ -74,7 +74,6 @@ async function main(progress: Progress): Promise<void> {
   };
   const supervisor: Supervisor = new Supervisor({
     say: (line) => progress.note(line),
-    onGiveUp: () => void end(1),
     onChange: () => launcher.listProcesses(),
   });
   const launcher = new Launcher({ config, dataDir, supervisor, progress, built });

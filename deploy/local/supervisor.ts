@@ -1,12 +1,12 @@
 /**
  * Keeps children running.
  *
- * Each child: starting → running → (ended → waiting → starting …) → stopped, or given up.
- * - A child that exits unexpectedly is restarted, after a pause that doubles with each consecutive exit.
+ * Each child: starting → running → (ended → waiting → starting …) → stopped.
+ * - A child that exits unexpectedly is restarted, after a pause that doubles with each consecutive exit up to
+ *   `pauseMaxMs`. This never ends: the others can do without it, and what stops it (a full disk) may pass.
  * - A failed start counts as an exit; a failing onChange (for example on a full disk) does not.
  * - After `settledMs` of running, the count of consecutive exits restarts at zero.
- * - After `deathsMax` consecutive exits the supervisor gives up: it reports that once, and its owner decides what to
- *   do.
+ * - Beyond `reportedMax` consecutive exits, only a restart after a failed start is reported.
  * - stop() stops all children in reverse order of addition, and prevents further starts.
  */
 import type { Exit } from './child.ts';
@@ -21,13 +21,11 @@ export interface Running {
 export interface SupervisorOptions {
   /** Called with one line for an exit or a restart. */
   readonly say: (line: string) => void;
-  /** Called once, with the child that kept exiting. */
-  readonly onGiveUp: (name: string) => void;
   /** Called whenever a child has a new pid. A failure is reported once, until a call succeeds again. */
   readonly onChange?: () => void;
   readonly pauseMs?: number;
   readonly pauseMaxMs?: number;
-  readonly deathsMax?: number;
+  readonly reportedMax?: number;
   readonly settledMs?: number;
 }
 
@@ -86,11 +84,10 @@ export class Supervisor {
   }
 
   async #watch(entry: Entry, first: Running): Promise<void> {
-    const { deathsMax = 8, settledMs = 20_000, say } = this.#options;
-    let running: Running | undefined = first;
+    const { reportedMax = 8, settledMs = 20_000, say } = this.#options;
+    let running = first;
     let deaths = 0;
-    while (running !== undefined) {
-      if (this.#stopping.signal.aborted) return running.stop();
+    while (!this.#stopping.signal.aborted) {
       const started = performance.now();
       const exit: Exit = await running.exited;
       // Releases its resources, such as the lock of its folder.
@@ -98,30 +95,40 @@ export class Supervisor {
       if (this.#stopping.signal.aborted) return;
       if (performance.now() - started > settledMs) deaths = 0;
       deaths += 1;
-      say(
-        `${entry.name} (pid ${running.pid}) exited unexpectedly (${exit.signal ?? `code ${exit.code}`}); restarting it`,
-      );
-      running = undefined;
-      while (running === undefined && deaths < deathsMax) {
+      if (deaths <= reportedMax)
+        say(
+          `${entry.name} (pid ${running.pid}) exited unexpectedly (${exit.signal ?? `code ${exit.code}`}); restarting it`,
+        );
+      let failedStarts = 0;
+      for (;;) {
+        if (deaths === reportedMax)
+          say(
+            `${entry.name} exited ${deaths} times in a row. It will be restarted until it runs; see its log for the reason`,
+          );
         await this.#pause(deaths);
         if (this.#stopping.signal.aborted) return;
-        running = await this.#startAgain(entry);
-        if (running === undefined) deaths += 1;
+        const again = await this.#startAgain(entry, deaths <= reportedMax);
+        if (again !== undefined) {
+          if (deaths <= reportedMax || failedStarts > 0) say(`${entry.name} was restarted (pid ${again.pid})`);
+          running = again;
+          break;
+        }
+        failedStarts++;
+        deaths += 1;
       }
     }
-    say(`${entry.name} exited ${deaths} times in a row; giving up. See its log for the reason`);
-    this.#options.onGiveUp(entry.name);
+    await running.stop();
   }
 
-  async #startAgain(entry: Entry): Promise<Running | undefined> {
+  async #startAgain(entry: Entry, isReported: boolean): Promise<Running | undefined> {
     try {
       entry.current = await entry.start(false);
     } catch (error) {
-      this.#options.say(`${entry.name} could not be restarted: ${error instanceof Error ? error.message : error}`);
+      const reason = error instanceof Error ? error.message : error;
+      if (isReported) this.#options.say(`${entry.name} could not be restarted: ${reason}`);
       return undefined;
     }
     this.#noteChange();
-    this.#options.say(`${entry.name} was restarted (pid ${entry.current.pid})`);
     return entry.current;
   }
 
