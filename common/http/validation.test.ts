@@ -20,6 +20,15 @@ test('a refused form comes with an example of it', () => {
   ]);
 });
 
+test('a date-time is one that JavaScript and Postgres both have', () => {
+  const check = queryValidator(Type.Object({ start: Type.String({ format: 'date-time' }) }));
+  const faultsOf = (start: string) => check({ start })?.errors?.map(({ field }) => field) ?? [];
+  for (const start of ['0000-01-01T00:00:00Z', '2016-12-31T23:59:60Z', '2026-02-31T00:00:00Z', '2026-01-31 12:00'])
+    expect(faultsOf(start), start).toEqual(['start']);
+  for (const start of ['2026-01-31T12:00:00Z', '2026-01-31T12:00:00.5+02:00', '1600-01-01T00:00:00Z'])
+    expect(faultsOf(start), start).toEqual([]);
+});
+
 test.each([
   [Type.String(), 5, 'must be a string'],
   [Type.Unsafe({ type: ['object', 'null'] }), [], 'must be an object or null'],

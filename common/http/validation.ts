@@ -15,10 +15,18 @@ const options = {
   verbose: true,
 } as const;
 
+const YEAR_1_MS = Date.parse('0001-01-02T00:00:00Z');
+
 function withFormats(ajv: Ajv): Ajv {
   // The package is CommonJS: under Node's ESM its function is the default of the default.
   const add = addFormats as unknown as { default?: (ajv: Ajv) => void } & ((ajv: Ajv) => void);
   (add.default ?? add)(ajv);
+  const dateTime = ajv.formats['date-time'];
+  if (typeof dateTime !== 'object' || dateTime instanceof RegExp || typeof dateTime.validate !== 'function')
+    throw new TypeError('the package has no check of date-time');
+  const isDateTime = dateTime.validate as (text: string) => boolean;
+  // Neither Date nor Postgres has leap seconds as they are written, and Postgres has no year 0.
+  ajv.addFormat('date-time', (text: string) => isDateTime(text) && Date.parse(text) >= YEAR_1_MS);
   return ajv.addFormat('visible', hasGlyph);
 }
 
