@@ -66,7 +66,7 @@ export function rejectionOf(error: unknown): Rejection {
   if (tooLarge.has(error.code)) {
     return invalid(
       'start',
-      'the query covers too many records: use a shorter range, one app or link, or fewer filters',
+      'the query takes too long or covers too many records: use a shorter range, one app or link, or fewer filters; if it is small, try again later',
     );
   }
   if (error.kind === 'unavailable') return unavailable('Analytics are unavailable. Try again later.');
