@@ -43,16 +43,20 @@ test('a pipe that is full for a moment gets its line, and one that stays full co
   expect(performance.now() - begun).toBeLessThan(2_000);
 });
 
-test.runIf(process.platform === 'linux')('a process whose log is on a full disk goes on', async () => {
-  const telemetry = import.meta.resolve('./telemetry.ts');
-  const code = `import { createLog } from ${JSON.stringify(telemetry)};
+test.runIf(process.platform === 'linux')(
+  'a process whose log is on a full disk goes on',
+  { tags: ['slow'] },
+  async () => {
+    const telemetry = import.meta.resolve('./telemetry.ts');
+    const code = `import { createLog } from ${JSON.stringify(telemetry)};
     const log = createLog('test', { LOG_LEVEL: 'info', INSTANCE: '' });
     process.on('uncaughtException', () => process.exit(3));
     for (let n = 0; n < 100; n++) log.info({ n }, 'a line');
     setTimeout(() => { log.fatal('the end'); log.flush(); process.exit(0); }, 50);`;
-  const args = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', code];
-  const child = spawn(process.execPath, args, { stdio: ['ignore', openSync('/dev/full', 'w'), 'inherit'] });
-  const timer = setTimeout(() => child.kill('SIGKILL'), 20_000);
-  expect(await once(child, 'exit')).toEqual([0, null]);
-  clearTimeout(timer);
-});
+    const args = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', code];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', openSync('/dev/full', 'w'), 'inherit'] });
+    const timer = setTimeout(() => child.kill('SIGKILL'), 20_000);
+    expect(await once(child, 'exit')).toEqual([0, null]);
+    clearTimeout(timer);
+  },
+);

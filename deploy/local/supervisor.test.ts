@@ -143,7 +143,7 @@ test('stop waits for a child that is just starting, and ends it', async () => {
   expect(isAlive(pid)).toBe(false);
 });
 
-test('a child ends when the process that started it is killed', async () => {
+test('a child ends when the process that started it is killed', { tags: ['slow'] }, async () => {
   const childModule = join(import.meta.dirname, 'child.ts');
   const code = `import { startChild } from ${JSON.stringify(childModule)};
     const child = await startChild({ name: 'orphan', command: '/bin/sleep', args: ['60'], logFile: 'orphan.log' });
