@@ -343,7 +343,8 @@ test('after Postgres has lost commits, the records of all batches that it does n
   expect(await waiting()).toBe(0);
 });
 
-test('a batch that cannot be read is postponed, and does not block others', async () => {
+/** Two queued batches: the first without rows, the second with one install for the endpoint. */
+async function twoBatches() {
   const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
   const [bad, good] = [++batchNo, ++batchNo];
   await store(
@@ -353,6 +354,11 @@ test('a batch that cannot be read is postponed, and does not block others', asyn
   );
   await commit(bad, 'installs');
   await commit(good, 'installs');
+  return { endpoint, bad };
+}
+
+test('a batch that cannot be read is postponed, and does not block others', async () => {
+  const { endpoint, bad } = await twoBatches();
   await stage.db.execute(
     'UPDATE webhook_batches SET parts = \'[{"table":"installs","time_from":"x"}]\' WHERE batch_no = $1',
     [bad],
@@ -364,15 +370,7 @@ test('a batch that cannot be read is postponed, and does not block others', asyn
 });
 
 test('a batch whose query exceeds its limits is postponed, and blocks others as little', async () => {
-  const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
-  const [bad, good] = [++batchNo, ++batchNo];
-  await store(
-    'installs',
-    [{ organization_id: endpoint.organization_id, app_id: 'app_1', install_id: 'ins_good' }],
-    good,
-  );
-  await commit(bad, 'installs');
-  await commit(good, 'installs');
+  const { endpoint } = await twoBatches();
   let queries = 0;
   const query: ClickHouse['query'] = (...args) =>
     ++queries === 1

@@ -313,7 +313,7 @@ describe('a table of which only one statement at a time may change rows, and non
     }
   });
 
-  test('a stream that would wait for an insert, which waits for another stream, is told so and holds up no one', async () => {
+  test('a stream fails, and blocks no other query, if it would deadlock with an insert and an earlier stream', async () => {
     await client.command('INSERT INTO one_at_a_time SELECT number, 1 FROM numbers(60000)');
     const read = client.stream<{ p: number }>('SELECT p FROM one_at_a_time', {}, { max_block_size: 100 });
     let rows = (await read.next()).value?.length ?? 0;
