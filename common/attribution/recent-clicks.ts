@@ -78,8 +78,8 @@ function claimKey(clickId: string): string {
 }
 
 /**
- * Adds lines to keys that are there. KEYS: the keys. ARGV: most bytes and lines of one, then for each key its TTL in ms and the lines.
- * A line that is there is not added again. Lines sort by time, or in no order that matters.
+ * Adds lines to keys. KEYS: the keys. ARGV: most bytes and lines of one, then for each key its TTL in ms and the lines. Most keys are
+ * new. A line that is there is not added again. Lines sort by time, or in no order that matters.
  */
 const addScript = `
 local bytesMax, linesMax = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -96,15 +96,17 @@ local function newest(text)
 end
 for at, key in ipairs(KEYS) do
   local ttl, lines = ARGV[2 * at + 1], ARGV[2 * at + 2]
-  local before = redis.call('GET', key) or ''
-  local more = {before}
-  for line in string.gmatch(lines, '[^\\n]*\\n') do
-    if not string.find(before, line, 1, true) then more[#more + 1] = line end
-  end
-  if #more > 1 then
-    local text = table.concat(more)
-    if #text > bytesMax then text = newest(text) end
-    redis.call('SET', key, text, 'PX', ttl)
+  if not redis.call('SET', key, lines, 'PX', ttl, 'NX') then
+    local before = redis.call('GET', key) or ''
+    local more = {before}
+    for line in string.gmatch(lines, '[^\\n]*\\n') do
+      if not string.find(before, line, 1, true) then more[#more + 1] = line end
+    end
+    if #more > 1 then
+      local text = table.concat(more)
+      if #text > bytesMax then text = newest(text) end
+      redis.call('SET', key, text, 'PX', ttl)
+    end
   end
 end
 return 1
@@ -166,20 +168,11 @@ export class RecentClicks {
     }
   }
 
-  /** Most keys are new: a plain command costs half as much as a script. */
   async #addAll(all: ReadonlyMap<string, LinesToAdd>, bytesMax: number, linesMax: number): Promise<void> {
-    const entries = [...all];
-    const { commands } = this.#redis;
-    const made = await Promise.all(
-      entries.map(([key, { lines, ttlMs }]) => commands.set(key, lines, 'PX', ttlMs, 'NX')),
-    );
-    const known = entries.filter((_, at) => made[at] === null);
-    if (known.length === 0) return;
-    const args = known.flatMap(([, { lines, ttlMs }]) => [ttlMs, lines]);
-    await this.#add(
-      known.map(([key]) => key),
-      [bytesMax, linesMax, ...args],
-    );
+    if (all.size === 0) return;
+    const args: (string | number)[] = [bytesMax, linesMax];
+    for (const { lines, ttlMs } of all.values()) args.push(ttlMs, lines);
+    await this.#add([...all.keys()], args);
   }
 
   /**
