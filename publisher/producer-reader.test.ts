@@ -150,6 +150,34 @@ test('a gap is still detected when reading starts again after it, until the miss
   expect(readAll(reader)).toEqual({ numbers: [1, 1, 2, 3, 2, 3], end: 'end' });
 });
 
+test('a gap is still damage when reading starts again behind it, and what follows it is kept', () => {
+  segment(1, frame(1), frame(3));
+  segment(2, frame(1, 1), frame(2, 1));
+  const reader = readerOf(false);
+  expect(reader.next().state).toBe('frame');
+  expect(reader.next().state).toBe('skipped');
+  const read = reader.next();
+  if (read.state !== 'frame') throw new Error('the other lane has no gap');
+  expect(readAll(reader)).toEqual({ numbers: [2], end: 'damaged' });
+  reader.rewind(read.frame.position);
+  expect(readAll(reader)).toEqual({ numbers: [1, 2], end: 'damaged' });
+  expect(reader.segments.map((one) => one.isFinished)).toEqual([false, false]);
+});
+
+test('a gap is not filled by an older frame that was rewritten behind it', () => {
+  segment(1, frame(1), frame(2));
+  segment(2, frame(3), frame(5), frame(2));
+  const reader = readerOf(false);
+  const positions = [1, 2, 3].map(() => {
+    const read = reader.next();
+    if (read.state !== 'frame') throw new Error('three frames were written');
+    return read.frame.position;
+  });
+  reader.rewind(positions[2]);
+  expect(readAll(reader)).toMatchObject({ end: 'damaged' });
+  expect(reader.segments.map((one) => one.isFinished)).toEqual([true, false]);
+});
+
 test('reading continues from a position, and from the first remaining segment', () => {
   segment(1, frame(1), frame(2));
   segment(2, frame(3), frame(4), frame(5));

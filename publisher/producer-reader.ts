@@ -73,10 +73,11 @@ export class ProducerReader {
   #lastFrame = new Map<string, number>();
   /** By lane, the first frame that was read since the reader began or went back. */
   #firstFrame = new Map<string, number>();
-  /** Lanes with a missing frame, each with the damage to report if the frame is not found. */
-  #gaps = new Map<string, string>();
-  /** By lane with a gap, the missing frame; also kept when reading starts again after the gap. */
-  #missing = new Map<string, number>();
+  /**
+   * By lane, a missing frame, and the damage to report if it is not found. Also kept when reading starts again, which may
+   * be behind the gap.
+   */
+  #gaps = new Map<string, { readonly missing: number; readonly reason: string }>();
   #hasReachedEnd = false;
   #damage = '';
 
@@ -142,10 +143,10 @@ export class ProducerReader {
         return read;
       }
       if (this.#at === this.#segments.length - 1) {
-        const [reason] = this.#gaps.values();
-        if (reason !== undefined) {
-          this.#damage = reason;
-          return { state: 'damaged', reason };
+        const [gap] = this.#gaps.values();
+        if (gap !== undefined) {
+          this.#damage = gap.reason;
+          return { state: 'damaged', reason: gap.reason };
         }
         if (!this.#isAlive) this.#finish(segment);
         this.#hasReachedEnd = true;
@@ -168,7 +169,6 @@ export class ProducerReader {
     this.#damage = '';
     this.#lastFrame = new Map();
     this.#firstFrame = new Map();
-    this.#gaps = new Map();
     this.#isWhole = segment === undefined || (segment.no === 1 && offset === 0);
     for (const segment of this.#segments.slice(Math.max(at, 0))) segment.isFinished = false;
     this.#enter(Math.max(at, 0), offset);
@@ -244,21 +244,21 @@ export class ProducerReader {
   #accept(segment: SegmentState, frame: JournalFrame): ReadOutcome | undefined {
     const key = laneKeyOf(frame.header);
     const { frame_no } = frame.header;
-    const missing = this.#missing.get(key) ?? Number.POSITIVE_INFINITY;
+    const missing = this.#gaps.get(key)?.missing ?? Number.POSITIVE_INFINITY;
     const first = this.#isWhole ? 1 : Math.min(frame_no, missing);
     const expected = (this.#lastFrame.get(key) ?? first - 1) + 1;
     if (frame_no > expected) {
-      this.#missing.set(key, expected);
-      if (!this.#gaps.has(key))
-        this.#gaps.set(key, `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}`);
+      if (expected < missing) {
+        const reason = `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}`;
+        this.#gaps.set(key, { missing: expected, reason });
+      }
       return { state: 'skipped' };
     }
     // A frame older than the first was rewritten after it.
     if (frame_no < expected && frame_no >= (this.#firstFrame.get(key) ?? 0)) return undefined;
     if (frame_no === expected) this.#lastFrame.set(key, frame_no);
-    if (frame_no === missing) this.#missing.delete(key);
     if (!this.#firstFrame.has(key)) this.#firstFrame.set(key, this.#isWhole ? 0 : frame_no);
-    if (this.#gaps.size > 0 && this.#gaps.delete(key) && this.#gaps.size === 0)
+    if (frame_no === missing && this.#gaps.delete(key) && this.#gaps.size === 0)
       for (const before of this.#segments.slice(0, this.#at)) before.isFinished = true;
     const seen = segment.frames.get(key);
     if (seen === undefined) {
