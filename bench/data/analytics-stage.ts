@@ -57,6 +57,10 @@ export class AnalyticsStage {
     return this.#parts.api;
   }
 
+  get postgresUrl(): string {
+    return this.#parts.postgres.url;
+  }
+
   get storePid(): number {
     return this.#parts.store.pid;
   }

@@ -46,13 +46,17 @@ const countries = [
   ...'AR CL CO PE VN TH ID PH MY SG KR TW HK IL AE SA EG NG KE MA UA KZ NZ'.split(' '),
 ];
 
+const digits = '0123456789abcdefghjkmnpqrstvwxyz';
+/** The bits of the ten digits of a time in an id. */
+const timeDigits = [45, 40, 35, 30, 25, 20, 15, 10, 5, 0];
+
 const list = (texts: readonly string[]) => `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 const oneOf = (texts: readonly string[], by: string) => `${list(texts)}[1 + ${by} % ${texts.length}]`;
 /** Some bits of the hash of a record, so that values that use different bits are independent. */
 const bits = (from: number) => `bitShiftRight(h, ${from})`;
-/** 26 characters: the time, as in ids of version 7, and digits from the hash of the record. */
+/** An id as common/ids.ts makes it, with digits from the hash of the record instead of random ones. */
 const id = (prefix: string) =>
-  `concat('${prefix}_0', substring(hex(toUInt64(ms)), 7, 10), substring(hex(cityHash64(h, n)), 2, 15))`;
+  `concat('${prefix}_', ${timeDigits.map((shift) => `substring('${digits}', 1 + bitAnd(bitShiftRight(ms, ${shift}), 31), 1)`).join(', ')}, lower(hex(cityHash64(h, n))))`;
 
 const campaign = "if(link_id = '' OR link % 10 < 3, '', concat('campaign_', toString(link % 40)))";
 

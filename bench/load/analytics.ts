@@ -2,7 +2,7 @@
  * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: measures every
  * endpoint over HTTPS, for the tenant that has a tenth of all records. One client sends each query, first for other
  * days and then repeatedly. Then 1, 8 and 32 clients of as many tenants send all queries, and a client that reads
- * slowly receives a long export. The range is always the same 400 days, to show how the times grow with the size.
+ * slowly receives a long export. Clicks are looked up by their ids. The range is always the same 400 days, to show how the times grow with the size.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +14,7 @@ import { makeUpRecords } from '#bench/data/made-up-store.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { type Question, questionsOf } from './analytics-questions.ts';
+import { type LookupRow, measureLookups } from './click-lookups.ts';
 import { writeResult } from './result-file.ts';
 import { readProcess } from './subject.ts';
 
@@ -51,6 +52,7 @@ interface Size {
   readonly disk_gb: number;
   readonly rows: readonly Row[];
   readonly crowds: readonly object[];
+  readonly lookups: readonly LookupRow[];
   readonly slow_export: object;
 }
 
@@ -72,6 +74,7 @@ export async function benchAnalytics(args: string[]): Promise<void> {
       console.log(`\n${clicks.toLocaleString('en')} clicks over ${days} days, ${size.disk_gb} GB`);
       console.table(size.rows);
       console.table(size.crowds);
+      console.table(size.lookups);
       console.table([size.slow_export]);
     } finally {
       if (values.keep === undefined) rmSync(folder, { recursive: true, force: true });
@@ -99,9 +102,11 @@ async function measure(folder: string, clicks: number, rounds: number): Promise<
       rows.push(await measureOne(stage, question, rounds));
     }
     const crowds = await measureCrowds(stage, questions);
+    progress('clicks by their ids');
+    const lookups = await measureLookups(stage);
     const slow_export = await measureExport(stage);
     progress('');
-    return { clicks, making_seconds, disk_gb: await diskGb(stage), rows, crowds, slow_export };
+    return { clicks, making_seconds, disk_gb: await diskGb(stage), rows, crowds, lookups, slow_export };
   } finally {
     await stage.stop();
   }
