@@ -112,9 +112,13 @@ test('an expired link leads to its expired_url and nowhere else', () => {
 });
 
 test('whatever is in the link, the app and the query, a Location is one line of ASCII, https, and the host of a field', () => {
+  // Not fc.webUrl: its table of characters takes a second to build.
+  const encoded = fc.string().map(encodeURIComponent);
   const text = fc.oneof(
     fc.string({ unit: anyCharacter }),
-    fc.webUrl(),
+    fc
+      .tuple(fc.constantFrom('http', 'https'), fc.webAuthority({ withPort: true }), encoded, encoded)
+      .map(([scheme, host, path, query]) => `${scheme}://${host}/${path}?${query}`),
     fc.string().map((rest) => `https://w.example/${rest}`),
   );
   const maybe = fc.option(text);
@@ -123,7 +127,7 @@ test('whatever is in the link, the app and the query, a Location is one line of 
     .map((some) => ({ ...testLink, ...some }));
   const some = fc.record({ id: text, name: text, url: maybe });
   const query = fc.oneof(
-    fc.webQueryParameters(),
+    encoded.map((value) => `a=${value}`),
     fc.string(),
     fc.string().map((rest) => `utm_source=${rest}`),
   );
