@@ -156,11 +156,11 @@ ${fullSection}
 | load at the peak | ${assumed.edgeLoad * 100} % of a core for redirectors, ${assumed.otherLoad * 100} % for everything else |
 | visitors | each click is a new TLS connection that resumes no session; machines are counted with redirectors that terminate TLS |
 | NATS | ${assumed.natsReplicas} replicas, each as expensive as the one that was measured (assumed) |
-| more partitions | cost no CPU in themselves (assumed). In fact, batches get smaller, which costs ClickHouse more per click, and rollups have a row per cell and partition |
+| more partitions | cost nothing. With 4 of them and two ingests, a click cost 3 to 10 % more ([measured](measurements.md#the-record-path-npm-run-bench----path)), because batches are smaller and rollups have a row per cell and partition |
 
 The files in \`bench/results\` say when each bench ran and under which load. The machines of these runs were not equally fast:
-[measurements.md](measurements.md#the-record-path-npm-run-bench----path) has figures of the record path from a faster one,
-which are about half of those of 2026-11-24.
+[measurements.md](measurements.md#the-record-path-npm-run-bench----path) also has figures of the record path from slower ones, up to twice as
+high.
 ${caveat === '' ? '' : `\n${caveat}\n`}`;
 }
 

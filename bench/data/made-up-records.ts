@@ -56,7 +56,7 @@ const oneOf = (texts: readonly string[], by: string) => `${list(texts)}[1 + ${by
 const bits = (from: number) => `bitShiftRight(h, ${from})`;
 /** An id as common/ids.ts makes it, with digits from the hash of the record instead of random ones. */
 const id = (prefix: string) =>
-  `concat('${prefix}_', ${timeDigits.map((shift) => `substring('${digits}', 1 + bitAnd(bitShiftRight(ms, ${shift}), 31), 1)`).join(', ')}, lower(hex(cityHash64(h, n))))`;
+  `concat('${prefix}_', ${timeDigits.map((shift) => `substring('${digits}', 1 + bitAnd(bitShiftRight(ms, ${shift}), 31), 1)`).join(', ')}, leftPad(lower(hex(cityHash64(h, n))), 16, '0'))`;
 
 const campaign = "if(link_id = '' OR link % 10 < 3, '', concat('campaign_', toString(link % 40)))";
 

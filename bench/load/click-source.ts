@@ -13,6 +13,7 @@ import type { Click } from '#common/log/record.ts';
 import { loadConfig } from '#common/process/config.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { sleep, systemTime } from '#common/time.ts';
+import { ClickLanes } from '#redirector/click-lanes.ts';
 import { zipf } from './traffic.ts';
 
 const [perTurnMax = 64, people = 50_000] = process.argv.slice(2).map(Number);
@@ -41,7 +42,7 @@ const journal = await Journal.open({
   bytesMax: config.JOURNAL_BYTES_MAX,
   sync: config.JOURNAL_SYNC,
 });
-const lane = journal.lane('click', 0);
+const lanes = new ClickLanes(journal, config.LOG_PARTITIONS);
 
 function pick<T>(from: readonly T[], n: number, otherwise: T): T {
   return from[n % from.length] ?? otherwise;
@@ -102,7 +103,8 @@ async function run(perSecond: number, seconds: number): Promise<void> {
       continue;
     }
     for (const end = Math.min(due, appended + perTurnMax); appended < end; appended++) {
-      journal.append(lane, clickJson(nextClick(Date.now())), waiter);
+      const now = Date.now();
+      journal.append(lanes.at(now), clickJson(nextClick(now)), waiter);
     }
     await new Promise((done) => setImmediate(done));
   }
@@ -110,7 +112,10 @@ async function run(perSecond: number, seconds: number): Promise<void> {
   while (answered() < total) await new Promise((done) => setImmediate(done));
   const figures = {
     producer_id: journal.producerId,
-    last_frame: lane.frame_no,
+    last_frames: Array.from(
+      { length: config.LOG_PARTITIONS },
+      (_, partition) => journal.lane('click', partition).frame_no,
+    ),
     committed: counters.committed - before.committed,
     took_ms: performance.now() - began,
   };

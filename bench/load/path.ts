@@ -4,8 +4,8 @@
  * whole process, from the first click of a round until the last one is committed. A click is visible at the latest when
  * the sink announces its mark.
  *
- * `--against <folder>`: also measures another checkout with a built `dist/`. Both have their own servers, and their
- * rounds alternate.
+ * `--against <folder>` also measures another checkout with a built `dist/`, and `--partitions 4 --ingests 2` the same
+ * path with several partitions and ingest processes. Each has its own servers, and their rounds alternate.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -43,7 +43,8 @@ interface Round {
 
 interface Answer {
   readonly producer_id: string;
-  readonly last_frame: number;
+  /** By partition. */
+  readonly last_frames: readonly number[];
   readonly committed: number;
 }
 
@@ -62,29 +63,45 @@ export async function benchPath(args: readonly string[]): Promise<void> {
       'no-redis': { type: 'boolean', default: false },
       profile: { type: 'string', default: '' },
       against: { type: 'string', default: '' },
+      partitions: { type: 'string', default: '1' },
+      ingests: { type: 'string', default: '1' },
     },
   });
   const rates = values.rates.split(',').map(Number);
   const { turn, people, profile, against } = values;
+  const [partitions, ingests] = [Number(values.partitions), Number(values.ingests)];
   execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
-  const roots = [...(against === '' ? [] : [resolve(against)]), packageRoot()];
+  const one = {
+    root: packageRoot(),
+    turn,
+    people,
+    profile,
+    isWithRedis: !values['no-redis'],
+    partitions: 1,
+    ingests: 1,
+  };
+  const wanted = [...(against === '' ? [] : [{ ...one, root: resolve(against) }]), one];
+  if (partitions > 1 || ingests > 1) wanted.push({ ...one, partitions, ingests });
   const stages: PathStage[] = [];
   try {
-    for (const root of roots)
-      stages.push(await PathStage.open({ root, turn, people, profile, isWithRedis: !values['no-redis'] }));
+    for (const options of wanted) stages.push(await PathStage.open(options));
     for (const stage of stages) await stage.round(rates[0] ?? 5_000, warmUpSeconds);
     for (let round = 1; round <= Number(values.rounds); round++) {
       for (const rate of rates) {
         for (const stage of stages) {
-          const one = await stage.round(rate, Number(values.seconds));
-          stage.figures.set(rate, [...(stage.figures.get(rate) ?? []), one]);
+          const figures = await stage.round(rate, Number(values.seconds));
+          stage.figures.set(rate, [...(stage.figures.get(rate) ?? []), figures]);
           tell(
-            `${stage.root}, round ${round}, ${rate} clicks a second: ${costs(one.us)}; seen after ${Math.round(one.lag_p99_ms)} ms (p99)`,
+            `${stage.name}, round ${round}, ${rate} clicks a second: ${costs(figures.us)}; seen after ${Math.round(figures.lag_p99_ms)} ms (p99)`,
           );
         }
       }
     }
-    for (const { root, figures } of stages) report(root, [...figures.values()].map(middleOf));
+    for (const { name, figures } of stages) {
+      const middle = [...figures.values()].map(middleOf);
+      report(name, middle);
+      if (name === packageRoot()) writeResult('path', { figures: middle });
+    }
   } finally {
     for (const stage of stages) await stage.close();
   }
@@ -123,10 +140,12 @@ interface StageOptions {
   readonly isWithRedis: boolean;
   /** The name of the process to profile. */
   readonly profile: string;
+  readonly partitions: number;
+  readonly ingests: number;
 }
 
 interface StageParts {
-  readonly root: string;
+  readonly name: string;
   readonly folder: string;
   readonly nats: Nats;
   readonly clickhouse: ClickHouse;
@@ -140,20 +159,20 @@ class PathStage {
   readonly figures = new Map<number, Round[]>();
   readonly #parts: StageParts;
   /** The marks that the sink has announced, each with its time. */
-  #seen: [mark: number, at: number][] = [];
-  #producer = '';
-  #fromFrame = 0;
+  #seen: { readonly partition: number; readonly mark: number; readonly at: number }[] = [];
+  #fromFrames: readonly number[] = [];
 
   private constructor(parts: StageParts) {
     this.#parts = parts;
     parts.nats.subscribe(parts.nats.names.marks, ({ bytes }) => {
       const now = Date.now();
-      for (const lane of decodeAnnouncement(bytes)?.lanes ?? []) this.#seen.push([lane.mark, now]);
+      for (const { partition, mark } of decodeAnnouncement(bytes)?.lanes ?? [])
+        this.#seen.push({ partition, mark, at: now });
     });
   }
 
-  get root(): string {
-    return this.#parts.root;
+  get name(): string {
+    return this.#parts.name;
   }
 
   static async open(options: StageOptions): Promise<PathStage> {
@@ -175,6 +194,7 @@ class PathStage {
       CLICKHOUSE_URL: `${clickhouse.url}/bench`,
       NATS_URL: nats.url,
       REDIS_URL: options.isWithRedis ? redis.url : '',
+      LOG_PARTITIONS: String(options.partitions),
       LOG_LEVEL: 'info',
     };
     const profiling = (name: string) =>
@@ -184,22 +204,25 @@ class PathStage {
       options.people,
     ]);
     await source.line(/"ready"/);
-    const built = (name: string) =>
-      Subject.start(name, join(options.root, 'dist', name, 'main.js'), settings, profiling(name));
-    const [publisher, ingest] = [built('publisher'), built('ingest')];
-    await Promise.all([publisher.line(/"part":"publisher"/), ingest.line(/"part":"ingest"/)]);
+    const built = (name: string, INSTANCE: string) =>
+      Subject.start(name, join(options.root, 'dist', name, 'main.js'), { ...settings, INSTANCE }, profiling(name));
+    const publisher = built('publisher', settings.INSTANCE);
+    const ingests = Array.from({ length: options.ingests }, (_, at) => built('ingest', `ingest-${at}`));
+    await Promise.all([publisher.line(/"part":"publisher"/), ...ingests.map((one) => one.line(/"part":"ingest"/))]);
     const measured = new Map<string, Server>([
       ['source', source],
       ['publisher', publisher],
       ['nats', nats],
-      ['ingest', ingest],
+      ...ingests.map((ingest, at) => [at === 0 ? 'ingest' : `ingest ${at + 1}`, ingest] as const),
       ['clickhouse', clickhouse],
       ['postgres', postgres],
       ...(options.isWithRedis ? [['redis', redis] as const] : []),
     ]);
     if (!options.isWithRedis) await redis.stop();
     const connection = await Nats.connect({ url: nats.url, name: 'bench', installation: defaultInstallation });
-    return new PathStage({ root: options.root, folder, nats: connection, clickhouse: client, source, measured });
+    const several = options.partitions * options.ingests > 1;
+    const name = `${options.root}${several ? `, ${options.partitions} partitions, ${options.ingests} ingests` : ''}`;
+    return new PathStage({ name, folder, nats: connection, clickhouse: client, source, measured });
   }
 
   async round(rate: number, seconds: number): Promise<Round> {
@@ -210,43 +233,52 @@ class PathStage {
     const started = source.line(/\{"producer_id".*\}/);
     source.write(`${rate} ${seconds}\n`);
     const answer: Answer = JSON.parse((await started)[0]);
-    await this.#drained(answer.last_frame);
+    await this.#drained(answer.last_frames);
     const clicks = answer.committed;
     const us = Object.fromEntries(read().map(([name, cpuUs]) => [name, (cpuUs - (before.get(name) ?? 0)) / clicks]));
-    this.#producer = answer.producer_id;
-    const stored = await this.#stored(answer.last_frame);
-    this.#fromFrame = answer.last_frame;
+    const stored = await this.#stored(answer);
+    this.#fromFrames = answer.last_frames;
     return { rate, clicks, us: { ...us, total: sum(Object.values(us)) }, ...stored, lost: clicks - stored.rows };
   }
 
-  async #drained(lastFrame: number): Promise<void> {
+  async #drained(lastFrames: readonly number[]): Promise<void> {
     const deadline = performance.now() + drainedWithinMs;
-    while (!this.#seen.some(([mark]) => mark >= lastFrame)) {
+    const isSeen = (frame: number, partition: number) =>
+      frame === (this.#fromFrames[partition] ?? 0) || this.#seenAt(partition, frame) < Number.POSITIVE_INFINITY;
+    while (!lastFrames.every(isSeen)) {
       if (performance.now() > deadline) throw new Error('the clicks were not all committed in time');
       await sleep(systemTime, 5);
     }
   }
 
+  #seenAt(partition: number, frame: number): number {
+    return this.#seen.find((one) => one.partition === partition && one.mark >= frame)?.at ?? Number.POSITIVE_INFINITY;
+  }
+
   /** How long each click of the round took until it was announced, and what the tables contain. */
-  async #stored(
-    lastFrame: number,
-  ): Promise<{ rows: number; lag_p50_ms: number; lag_p99_ms: number; rollup_difference: number }> {
+  async #stored({
+    producer_id,
+    last_frames,
+  }: Answer): Promise<{ rows: number; lag_p50_ms: number; lag_p99_ms: number; rollup_difference: number }> {
     const { clickhouse } = this.#parts;
-    const frames = await clickhouse.query<{ frame_no: number; time: number; rows: number }>(
-      `SELECT frame_no, toUnixTimestamp64Milli(min(time)) AS time, count() AS rows FROM clicks
-        WHERE producer_id = {producer:String} AND frame_no > {from:UInt64} AND frame_no <= {to:UInt64}
-        GROUP BY frame_no ORDER BY frame_no`,
-      { producer: this.#producer, from: this.#fromFrame, to: lastFrame },
-    );
+    const lags: number[] = [];
+    for (const [partition, to] of last_frames.entries()) {
+      const frames = await clickhouse.query<{ frame_no: number; time: number; rows: number }>(
+        `SELECT frame_no, toUnixTimestamp64Milli(min(time)) AS time, count() AS rows FROM clicks
+          WHERE producer_id = {producer_id:String} AND log_partition = {partition:UInt16}
+            AND frame_no > {from:UInt64} AND frame_no <= {to:UInt64}
+          GROUP BY frame_no ORDER BY frame_no`,
+        { producer_id, partition, from: this.#fromFrames[partition] ?? 0, to },
+      );
+      for (const { frame_no, time, rows } of frames) {
+        const seenAt = this.#seenAt(partition, frame_no);
+        for (let n = 0; n < rows; n++) lags.push(seenAt - time);
+      }
+    }
     const [sums] = await clickhouse.query<{ difference: number }>(
       `SELECT abs((SELECT sum(rows) FROM clicks_by_link) - toInt64(count()))
             + abs((SELECT sum(rows) FROM clicks_by_dimension WHERE dimension = 'day') - toInt64(count())) AS difference FROM clicks`,
     );
-    const lags: number[] = [];
-    for (const { frame_no, time, rows } of frames) {
-      const seenAt = this.#seen.find(([mark]) => mark >= frame_no)?.[1] ?? Number.POSITIVE_INFINITY;
-      for (let n = 0; n < rows; n++) lags.push(seenAt - time);
-    }
     lags.sort((a, b) => a - b);
     const at = (share: number) => lags[Math.floor(lags.length * share)] ?? Number.NaN;
     return {
@@ -261,8 +293,9 @@ class PathStage {
     const { measured, nats, clickhouse, folder } = this.#parts;
     await nats.close();
     await clickhouse.close();
-    const inOrder = ['source', 'publisher', 'ingest', 'nats', 'clickhouse', 'postgres', 'redis'];
-    for (const name of inOrder) await measured.get(name)?.stop();
+    const servers = ['nats', 'clickhouse', 'postgres', 'redis'];
+    for (const [name, one] of measured) if (!servers.includes(name)) await one.stop();
+    for (const name of servers) await measured.get(name)?.stop();
     rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -271,8 +304,8 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-function report(root: string, figures: readonly Round[]): void {
-  console.log(root);
+function report(name: string, figures: readonly Round[]): void {
+  console.log(name);
   console.table(
     figures.map(({ rate, us, lag_p50_ms, lag_p99_ms, lost, rollup_difference }) => ({
       'clicks/s': rate,
@@ -283,5 +316,4 @@ function report(root: string, figures: readonly Round[]): void {
       'rollup difference': rollup_difference,
     })),
   );
-  writeResult('path', { figures });
 }
