@@ -256,7 +256,7 @@ test('every image has a version, and the stores’ operators are named with thei
   }
 });
 
-test('kustomize renders the example, and the processes refer to what it generates', (context) => {
+test('kustomize renders the example, and the processes refer to what it generates', { tags: ['slow'] }, (context) => {
   const program = findProgram(['kubectl']);
   const version = program ? spawnSync(program, ['version', '--client'], { encoding: 'utf8' }).stdout : '';
   skipWithout(/Kustomize Version: v5/.test(version), 'kubectl with Kustomize 5', context);
