@@ -227,6 +227,23 @@ test('a journal is published while it is written, and the time up to which every
   await expect.poll(() => producersIn('edge-1'), patience).toEqual([]);
 });
 
+test('records that the log takes without ever acknowledging them are published again', async () => {
+  const isAcknowledging = async (isOn: boolean) => {
+    const { config } = JSON.parse((await nats.request(nats.names.api('STREAM.INFO')))?.bytes.toString() ?? '{}');
+    const update = Buffer.from(JSON.stringify({ ...config, no_ack: !isOn }));
+    const answer = await nats.request(nats.names.api('STREAM.UPDATE'), update);
+    expect(JSON.parse(answer?.bytes.toString() ?? '{}').config.no_ack ?? false).toBe(!isOn);
+  };
+  await publisher.start();
+  await isAcknowledging(false);
+  deadJournal(producer(1), 10);
+  await expect.poll(() => seen.length, patience).toBe(10);
+  await isAcknowledging(true);
+  expect(publisher.counters.acknowledged).toBe(0);
+  passedMs = 10_000;
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
+});
+
 test('the segment of a live process is not deleted when its lock file is deleted', async () => {
   const journal = await Journal.open({ root, slot: 'edge-1', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
   const lane = journal.lane('click', 0);

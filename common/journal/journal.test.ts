@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
-import { type FrameHeader, payloadOf, readFrame } from '#common/log/frame.ts';
+import { type FrameHeader, frameRecordsMax, payloadOf, readFrame } from '#common/log/frame.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { systemTime } from '#common/time.ts';
 import { type Disk, nodeDisk } from './disk.ts';
@@ -299,6 +299,34 @@ test('a journal that gave up recovers without an append, so that callers that ch
   expect(journal.isWritable).toBe(false);
   await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
   expect(await append(journal, '{"n":3}')).toBe('committed');
+});
+
+test('a new producer never receives frames that were numbered for the one before, even if it can begin in the middle of a turn', async () => {
+  const folder = root();
+  let tick = () => {};
+  let passedMs = 0;
+  const time = {
+    ...systemTime,
+    elapsed: () => passedMs,
+    every: (_: number, callback: () => void) => {
+      tick = callback;
+      return {};
+    },
+  };
+  const journal = await journalOf({ root: folder, segmentBytes: 10 }, { ...nodeSystem, time });
+  await append(journal, '{"n":1}');
+  await appendToFullDisk(journal);
+  // More than a frame holds: the first frame of this turn is numbered before the tick, the second after it.
+  const verdicts = Array.from({ length: frameRecordsMax + 1 }, (_, n) => append(journal, `{"late":${n}}`));
+  passedMs = 10_000;
+  tick();
+  expect(new Set(await Promise.all(verdicts))).toEqual(new Set(['refused']));
+  tick();
+  expect(await append(journal, '{"n":2}')).toBe('committed');
+  expect(stored(join(folder, 'edge-0')).map(({ header, lines }) => [header.frame_no, ...lines])).toEqual([
+    [1, '{"n":1}'],
+    [1, '{"n":2}'],
+  ]);
 });
 
 /** The next fdatasync hangs until the test makes it fail. */
