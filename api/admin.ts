@@ -3,8 +3,8 @@
 import type { Command } from 'commander';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
-import { ConfigError, closeNewFiles, loadConfig } from '#common/process/config.ts';
-import type { Config } from '#common/process/settings.ts';
+import { ConfigError, closeNewFiles, toolConfig } from '#common/process/config.ts';
+import type { ToolConfig } from '#common/process/config-roles.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres, PostgresUnavailable, patientConnectMs } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
@@ -34,9 +34,9 @@ function known(name: string, url: string): string {
 }
 
 /** @param addCommands adds commands that other rooms have. */
-async function run(addCommands: (program: Command, config: Config) => void): Promise<void> {
+async function run(addCommands: (program: Command, config: ToolConfig<'admin'>) => void): Promise<void> {
   closeNewFiles();
-  const config = loadConfig();
+  const config = toolConfig('admin');
   let db: Postgres | undefined;
   const parts = (): AdminParts => {
     const url = config.DATABASE_URL || localDatabaseUrl(config.DATA_DIR);
@@ -103,7 +103,7 @@ async function run(addCommands: (program: Command, config: Config) => void): Pro
 }
 
 /** Runs the command in the process's arguments. An expected failure is one message; the exit code is then 1. */
-export async function runAdmin(addCommands: (program: Command, config: Config) => void): Promise<void> {
+export async function runAdmin(addCommands: (program: Command, config: ToolConfig<'admin'>) => void): Promise<void> {
   try {
     await run(addCommands);
   } catch (error) {

@@ -92,7 +92,19 @@ export const settingsOfRole = {
   ],
 } as const satisfies Record<string, readonly SettingName[]>;
 
+/** Which settings the tools read that end by themselves. `npm start` reads all. */
+export const settingsOfTool = {
+  migrate: ['DATABASE_URL', 'CLICKHOUSE_URL', 'RETENTION_DAYS'],
+  health: ['METRICS_HOST', 'METRICS_PORT'],
+  admin: [
+    ...(['DATA_DIR', 'DATABASE_URL', 'REDIS_URL', 'NATS_URL', 'CLICKHOUSE_URL', 'INSTALLATION'] as const),
+    ...(['SECRET_KEY', 'ADDRESS_KEY', 'ADMIN_EMAIL', 'ADMIN_PASSWORD'] as const),
+  ],
+} as const satisfies Record<string, readonly SettingName[]>;
+
 export type ProcessRole = keyof typeof settingsOfRole;
+export type Tool = keyof typeof settingsOfTool;
+export type ToolConfig<One extends Tool> = Pick<Config, (typeof settingsOfTool)[One][number]>;
 /** The settings of a process; for several processes, those that all of them have. */
 export type ProcessConfig<Role extends ProcessRole> = Pick<Config, SettingOfAll<Role>>;
 

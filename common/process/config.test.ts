@@ -1,5 +1,9 @@
-import { expect, test } from 'vitest';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { ConfigError, loadConfig } from './config.ts';
+import { type ProcessRole, settingsOfRole, settingsOfTool } from './config-roles.ts';
 import { urlsIn } from './url-list.ts';
 
 test('all errors are reported at once, and no secret is shown', () => {
@@ -44,3 +48,78 @@ test('several servers are separated by commas, each of them is checked, and no p
   expect(load).toThrow(/NATS_URL must be a URL with nats or tls:\/\//);
   expect(load).not.toThrow(/hush/);
 });
+
+const readBy = { ...settingsOfRole, ...settingsOfTool };
+
+test.each(Object.keys(readBy) as (keyof typeof readBy)[])(
+  '%s does not refuse a setting that it does not read, such as the API_PORT that Kubernetes sets for a Service api',
+  (reader) => {
+    const env = {
+      API_PORT: 'tcp://10.96.0.5:80',
+      JOURNAL_SYNC: 'x',
+      SMTP_URL: 'x',
+      LEASE_SECONDS: 'x',
+      OAUTH_SIGNUP: 'x',
+    };
+    const refused = Object.keys(env).filter((name) => readBy[reader].some((read) => read === name));
+    const load = () => loadConfig([], env, readBy[reader]);
+    if (refused.length === 0) expect(load()).toMatchObject({ API_PORT: 8443, LEASE_SECONDS: 6 });
+    else expect(faultsOf(load).map((fault) => fault.split(' ')[0])).toEqual(expect.arrayContaining(refused));
+    if (refused.length > 0) expect(faultsOf(load)).toHaveLength(refused.length);
+  },
+);
+
+test('a port that Kubernetes set for a Service is refused with the way out', () => {
+  expect(faultsOf(() => loadConfig([], { METRICS_PORT: 'tcp://10.96.0.5:80' })).join()).toContain(
+    'set enableServiceLinks: false',
+  );
+});
+
+test('a secret is read from its file, and the settings of each process have one for each of its secrets', () => {
+  const path = secretFile('redis://:hush@cache:6379/0\n');
+  expect(loadConfig(['REDIS_URL'], { REDIS_URL_FILE: path })).toMatchObject({
+    REDIS_URL: 'redis://:hush@cache:6379/0',
+  });
+  for (const role of Object.keys(settingsOfRole) as ProcessRole[]) {
+    const env = { ADDRESS_KEY_FILE: '/none', SECRET_KEY_FILE: '/none', NATS_URL_FILE: '/none', SMTP_URL_FILE: '/none' };
+    const read = [...new Set(settingsOfRole[role].filter((name) => `${name}_FILE` in env))];
+    const faults = read.length === 0 ? [] : faultsOf(() => loadConfig([], env, settingsOfRole[role]));
+    expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual(read.map((name) => `${name}_FILE`).sort());
+  }
+});
+
+test.each([
+  ['is not there', () => '/none/secret', /^ADDRESS_KEY_FILE cannot be read: ENOENT/],
+  ['is empty', () => secretFile('\n'), /^ADDRESS_KEY_FILE: .* is empty$/],
+  ['is a large file', () => secretFile('x'.repeat(70_000)), /^ADDRESS_KEY_FILE: .* is larger than 65536 bytes$/],
+  ['is too short a secret', () => secretFile('hush'), /^ADDRESS_KEY must have at least 32 characters$/],
+])('a file of a secret that %s is one sentence without the secret', (_what, path, sentence) => {
+  expect(faultsOf(() => loadConfig([], { ADDRESS_KEY_FILE: path() }))).toEqual([expect.stringMatching(sentence)]);
+});
+
+test('a secret that is given twice is refused, and only secrets have files', () => {
+  const path = secretFile('x');
+  const twice = () => loadConfig([], { SECRET_KEY: 'y', SECRET_KEY_FILE: path });
+  expect(faultsOf(twice)).toEqual(['SECRET_KEY and SECRET_KEY_FILE are both set: set one of them']);
+  expect(loadConfig([], { SECRET_KEY: '', SECRET_KEY_FILE: path }).SECRET_KEY).toBe('x');
+  expect(loadConfig([], { INSTANCE_FILE: path }).INSTANCE).toBe('');
+});
+
+function faultsOf(load: () => unknown): readonly string[] {
+  try {
+    load();
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults;
+    throw error;
+  }
+  throw new Error('the settings are valid');
+}
+
+function secretFile(content: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'machine-secret-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'secret');
+  writeFileSync(path, content);
+  chmodSync(path, 0o400);
+  return path;
+}

@@ -1,8 +1,16 @@
 /** The only place that reads the environment. All errors are reported at once. */
 import { contentFaults } from './config-contents.ts';
-import { type ProcessConfig, type ProcessRole, settingsOfRole } from './config-roles.ts';
+import {
+  type ProcessConfig,
+  type ProcessRole,
+  settingsOfRole,
+  settingsOfTool,
+  type Tool,
+  type ToolConfig,
+} from './config-roles.ts';
+import { fileOf, givenText } from './secret-files.ts';
 import { type Config, Fault, type Setting, type SettingName, settings } from './settings.ts';
-import { unknownSettings } from './unknown-settings.ts';
+import { isServiceLink, unknownSettings } from './unknown-settings.ts';
 
 export class ConfigError extends Error {
   readonly faults: readonly string[];
@@ -13,21 +21,32 @@ export class ConfigError extends Error {
   }
 }
 
+const allSettings = Object.keys(settings) as SettingName[];
+
 /**
- * Reads every setting from the environment. @param required settings that this process cannot run without; of a list,
- * one is enough. @throws ConfigError with every error.
+ * Reads settings from the environment, or from the file that NAME_FILE names if NAME is a secret. @param required
+ * settings that this process cannot run without; of a list, one is enough. @param read the settings that are read; the
+ * others keep their defaults, whatever the environment has. @throws ConfigError with every error.
  */
 export function loadConfig(
   required: readonly (SettingName | readonly SettingName[])[] = [],
   env: NodeJS.ProcessEnv = process.env,
+  read: readonly SettingName[] = allSettings,
 ): Config {
   const faults: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {
-    const given = env[name];
+    const given = read.includes(name as SettingName) ? givenText(env, name, setting) : undefined;
+    if (given instanceof Fault) {
+      faults.push(given.reason);
+      continue;
+    }
     const value = given === undefined || given === '' ? setting.fallback : setting.parse(given);
     if (value instanceof Fault) {
-      faults.push(`${name} ${value.reason}${setting.isSecret ? '' : `, not ${JSON.stringify(given)}`}`);
+      const shown = setting.isSecret
+        ? ''
+        : `, not ${JSON.stringify(given)}${isServiceLink(given) ? serviceLinkAdvice : ''}`;
+      faults.push(`${name} ${value.reason}${shown}`);
     } else {
       values[name] = value;
     }
@@ -41,18 +60,21 @@ export function loadConfig(
   return values as Config;
 }
 
+const serviceLinkAdvice =
+  ', which Kubernetes sets for a Service of that name: set it yourself, or set enableServiceLinks: false';
+
 /**
  * The same for one process, which gets only its own settings: errors end the process with a message and without a stack
  * trace. With --validate it always ends, so that settings can be checked before anything is started.
  */
 export function processConfig<Role extends ProcessRole>(
-  _role: Role,
+  role: Role,
   required: readonly (ProcessSetting<Role> | readonly ProcessSetting<Role>[])[],
 ): ProcessConfig<Role> {
   closeNewFiles();
   try {
     for (const line of misspelledSettings()) console.error(line);
-    const config = loadConfig(required);
+    const config = loadConfig(required, process.env, settingsOfRole[role]);
     if (!isValidationOnly()) return config;
     const faults = contentFaults(config);
     if (faults.length > 0) throw new ConfigError(faults);
@@ -63,6 +85,11 @@ export function processConfig<Role extends ProcessRole>(
     console.error(error.message);
     process.exit(1);
   }
+}
+
+/** The settings that a tool reads. @throws ConfigError */
+export function toolConfig<One extends Tool>(tool: One, required: readonly SettingName[] = []): ToolConfig<One> {
+  return loadConfig(required, process.env, settingsOfTool[tool]);
 }
 
 /** Whether this process was only started to validate its settings. */
@@ -98,7 +125,9 @@ export function processEnvironment(
   role: ProcessRole,
   changes: Partial<Record<SettingName, string>>,
 ): NodeJS.ProcessEnv {
-  const all = { ...largeHeads, ...systemEnvironment(), ...pick(settingsOfRole[role]), ...changes };
+  const unchanged = settingsOfRole[role].filter((name) => changes[name] === undefined);
+  const own = pick(unchanged.flatMap((name) => [name, fileOf(name)]));
+  const all = { ...largeHeads, ...systemEnvironment(), ...own, ...changes };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
 }
 

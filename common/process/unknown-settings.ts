@@ -2,6 +2,7 @@
  * Finds environment variables that look like misspelled settings, because a typo would otherwise silently leave the
  * default in effect.
  */
+import { secretFileNames } from './secret-files.ts';
 import { settings } from './settings.ts';
 
 /** Prefixes that only Signpost's settings have. */
@@ -10,11 +11,30 @@ const prefixes = ['SIGNPOST_', 'RATE_LIMIT_', 'REDIRECTOR_', 'JOURNAL_', 'INGEST
 const editsMax = 2;
 const comparedCharsMin = 7;
 
+/**
+ * What other programs add: systemd to its services, and Kubernetes and Docker (links) for each service, whatever its
+ * name is: NAME_SERVICE_HOST, NAME_SERVICE_PORT, NAME_PORT=tcp://…, NAME_PORT_80_TCP_ADDR, NAME_NAME=/….
+ */
+const ofSystemd: ReadonlySet<string> = new Set(['JOURNAL_STREAM']);
+const ofServices = /_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?|ENV_\w+)$/;
+
+/** Whether a value is the address of a service, as Kubernetes and Docker set it in NAME_PORT. */
+export function isServiceLink(value: string | undefined): boolean {
+  return /^(tcp|udp|sctp):\/\//.test(value ?? '');
+}
+
+function isOfOthers(name: string, value: string | undefined): boolean {
+  if (ofSystemd.has(name) || ofServices.test(name)) return true;
+  return (
+    (name.endsWith('_PORT') && isServiceLink(value)) || (name.endsWith('_NAME') && value?.startsWith('/') === true)
+  );
+}
+
 /** One sentence for each variable that looks like a misspelled setting. */
 export function unknownSettings(env: NodeJS.ProcessEnv): string[] {
-  const names = Object.keys(settings);
-  return Object.keys(env).flatMap((given) => {
-    if (names.includes(given)) return [];
+  const names = [...Object.keys(settings), ...secretFileNames];
+  return Object.entries(env).flatMap(([given, value]) => {
+    if (names.includes(given) || isOfOthers(given, value)) return [];
     const [nearest, edits] = nearestOf(given, names);
     const isNear = edits <= editsMax && given.length >= comparedCharsMin;
     if (isNear) return [`${given} is not a setting and has no effect. Did you mean ${nearest}?`];

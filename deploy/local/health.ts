@@ -2,10 +2,10 @@
  * `node dist/signpost.js health`: the health check of a container. Exits with 0 if the process on METRICS_PORT is
  * alive.
  */
-import { loadConfig } from '#common/process/config.ts';
+import { toolConfig } from '#common/process/config.ts';
 
 const timeoutMs = 2_000;
-const { METRICS_HOST, METRICS_PORT } = loadConfig();
+const { METRICS_HOST, METRICS_PORT } = toolConfig('health');
 const host = METRICS_HOST === '0.0.0.0' || METRICS_HOST === '::' ? '127.0.0.1' : METRICS_HOST;
 
 if (METRICS_PORT === 0) {

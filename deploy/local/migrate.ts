@@ -1,10 +1,10 @@
 /** `npm run migrate`: migrates the stores at DATABASE_URL and CLICKHOUSE_URL to the newest schema. */
-import { ConfigError, loadConfig } from '#common/process/config.ts';
+import { ConfigError, toolConfig } from '#common/process/config.ts';
 import { StartupError } from './child.ts';
 import { migrateStores } from './migrate-stores.ts';
 
 async function main(): Promise<void> {
-  const config = loadConfig(['DATABASE_URL', 'CLICKHOUSE_URL']);
+  const config = toolConfig('migrate', ['DATABASE_URL', 'CLICKHOUSE_URL']);
   await migrateStores({
     databaseUrl: config.DATABASE_URL,
     clickhouseUrl: config.CLICKHOUSE_URL,

@@ -1,6 +1,6 @@
 /** docs/settings.md, generated from the table of settings and from what each process reads. */
 import { type ProcessRole, settingsOfRole } from '#common/process/config-roles.ts';
-import { type SettingName, settings } from '#common/process/settings.ts';
+import { type Setting, type SettingName, settings } from '#common/process/settings.ts';
 
 /** The origin is the API and the gateway in one process. */
 const roles = (Object.keys(settingsOfRole) as ProcessRole[]).filter((role) => role !== 'origin');
@@ -24,9 +24,9 @@ function groups(): Map<string, SettingName[]> {
 }
 
 function row(name: SettingName): string {
-  const { fallback, about } = settings[name];
+  const { fallback, about, isSecret }: Setting<unknown> = settings[name];
   const text = Array.isArray(fallback) ? fallback.join(',') : String(fallback);
-  return `| \`${name}\` | ${text === '' ? '' : `\`${text}\``} | ${about} |`;
+  return `| \`${name}\`${isSecret ? ' (secret)' : ''} | ${text === '' ? '' : `\`${text}\``} | ${about} |`;
 }
 
 export function settingsPage(): string {
@@ -40,8 +40,11 @@ export function settingsPage(): string {
     'This page lists every setting with its default and meaning, for operators. Settings are environment variables, grouped by the processes',
     'that read them. `npm start` reads all settings and gives each process its own. `origin` is the `api` and the `gateway` in one process.',
     '',
-    'A process with an invalid value does not start, and names all invalid settings at once. To check them without starting anything, use',
-    '`npm start -- --validate`, or start any process with `--validate`.',
+    'A process does not start if a setting that it reads is invalid, and names all of them at once. To check them without starting anything,',
+    'use `npm start -- --validate`, or start any process with `--validate`.',
+    '',
+    'A secret can be in a file instead, as Docker, Kubernetes and systemd (`LoadCredential`) provide it: set `NAME_FILE` to its path. Line',
+    'breaks at its end are ignored. Secrets are marked as such.',
     '',
     '`npm run generate` writes this page from `common/process/settings.ts` and `common/process/config-roles.ts`.',
     '',

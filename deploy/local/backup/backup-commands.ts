@@ -3,12 +3,12 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { AdminError } from '#api/admin/questions.ts';
 import { systemClock } from '#common/clock.ts';
-import type { Config } from '#common/process/settings.ts';
+import type { ToolConfig } from '#common/process/config-roles.ts';
 import { StartupError } from '#deploy/local/child.ts';
 import { backUp } from './back-up.ts';
 import { restore } from './restore.ts';
 
-export function addBackupCommands(program: Command, config: Config): void {
+export function addBackupCommands(program: Command, config: ToolConfig<'admin'>): void {
   program
     .command('backup')
     .description(
@@ -45,7 +45,7 @@ export function addBackupCommands(program: Command, config: Config): void {
     });
 }
 
-function refuseExternalServers(config: Config): void {
+function refuseExternalServers(config: ToolConfig<'admin'>): void {
   const given = (['DATABASE_URL', 'CLICKHOUSE_URL'] as const).filter((name) => config[name] !== '');
   if (given.length === 0) return;
   throw new AdminError(
