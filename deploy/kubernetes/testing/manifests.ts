@@ -38,6 +38,7 @@ interface Pod {
   readonly metadata: { readonly labels: Labels };
   readonly spec: {
     readonly securityContext: Record<string, unknown>;
+    readonly enableServiceLinks?: boolean;
     readonly containers: readonly Container[];
     readonly initContainers?: readonly Container[];
   };
@@ -51,9 +52,11 @@ export interface Resource {
   readonly data?: Readonly<Record<string, string>>;
   readonly spec?: {
     readonly template?: Pod;
+    readonly replicas?: number;
+    readonly clusterIP?: string;
     readonly selector?: Labels & { readonly matchLabels?: Labels };
     readonly podSelector?: { readonly matchLabels?: Labels };
-    readonly ports?: readonly { readonly name: string; readonly targetPort: string }[];
+    readonly ports?: readonly { readonly name: string; readonly port: number; readonly targetPort: string }[];
     readonly endpoints?: readonly { readonly port: string; readonly path: string }[];
     readonly scaleTargetRef?: { readonly kind: string; readonly name: string };
     readonly maxReplicas?: number;
@@ -89,6 +92,27 @@ export function resourcesIn(...folders: readonly string[]): Resource[] {
 
 export function containersOf({ spec }: Resource): Container[] {
   return [...(spec?.template?.spec.initContainers ?? []), ...(spec?.template?.spec.containers ?? [])];
+}
+
+/** What kubelet adds to the environment of a pod for the Services of its namespace, unless its spec declines. */
+export function serviceLinks(pod: Resource, services: readonly Resource[]): Record<string, string> {
+  if (pod.spec?.template?.spec.enableServiceLinks === false) return {};
+  const addressed = services.filter(({ spec }) => spec?.clusterIP !== 'None');
+  return Object.assign(
+    {},
+    ...addressed.map(({ metadata, spec }, index) => {
+      const [prefix, address] = [metadata.name.toUpperCase().replaceAll('-', '_'), `10.96.0.${index + 1}`];
+      const ports = (spec?.ports ?? []).map(({ name, port }) => {
+        const [link, url] = [`${prefix}_PORT_${port}_TCP`, `tcp://${address}:${port}`];
+        return {
+          ...{ [`${prefix}_SERVICE_HOST`]: address, [`${prefix}_SERVICE_PORT`]: String(port) },
+          ...{ [`${prefix}_SERVICE_PORT_${name.toUpperCase()}`]: String(port), [`${prefix}_PORT`]: url },
+          ...{ [link]: url, [`${link}_PROTO`]: 'tcp', [`${link}_PORT`]: String(port), [`${link}_ADDR`]: address },
+        };
+      });
+      return Object.assign({}, ...ports) as Record<string, string>;
+    }),
+  ) as Record<string, string>;
 }
 
 /** Whether the labels have all of the selector. */
