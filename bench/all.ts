@@ -1,15 +1,14 @@
 /**
  * `npm run bench` alone: runs every measurement at a small size, one after the other, and writes a page with charts.
- * The figures are rough and go to .data/bench; those in bench/results come from full runs.
+ * The figures are rough.
  */
 import { spawn } from 'node:child_process';
 import { createWriteStream, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '#common/process/paths.ts';
+import { ownFolder } from './load/result-file.ts';
 import { writeReport } from './report-page.ts';
-
-export const quickFolder = join(packageRoot(), '.data', 'bench');
 
 /** Options with which all measurements together take some minutes. */
 const quick: Readonly<Record<string, readonly string[]>> = {
@@ -31,7 +30,7 @@ export async function benchAll(args: readonly string[]): Promise<void> {
   const names = values.only.split(',');
   const unknown = names.filter((name) => !(name in quick));
   if (unknown.length > 0) throw new Error(`--only knows ${Object.keys(quick).join(', ')}, not ${unknown.join(', ')}`);
-  mkdirSync(quickFolder, { recursive: true });
+  mkdirSync(ownFolder, { recursive: true });
   const startedMs = Date.now();
   const failed: string[] = [];
   for (const [at, name] of names.entries()) {
@@ -41,20 +40,18 @@ export async function benchAll(args: readonly string[]): Promise<void> {
     if (!isDone) failed.push(name);
     process.stderr.write(` ${isDone ? 'done' : 'FAILED'} after ${seconds(oneStartedMs)}\n`);
   }
-  console.log(
-    `${names.length - failed.length} of ${names.length} in ${seconds(startedMs)}: ${writeReport(quickFolder)}`,
-  );
+  console.log(`${names.length - failed.length} of ${names.length} in ${seconds(startedMs)}: ${writeReport(ownFolder)}`);
   for (const name of failed) console.log(`${name} failed: ${logOf(name)}`);
   if (failed.length > 0) process.exitCode = 1;
 }
 
 const seconds = (sinceMs: number) => `${((Date.now() - sinceMs) / 1000).toFixed(0)} s`;
-const logOf = (name: string) => join(quickFolder, `${name}.log`);
+const logOf = (name: string) => join(ownFolder, `${name}.log`);
 
 /** Runs a measurement in a process of its own, so that it leaves nothing behind for the next. */
 function runOne(name: string, options: readonly string[]): Promise<boolean> {
   const log = createWriteStream(logOf(name));
-  const words = [...process.execArgv, join(packageRoot(), 'bench', 'main.ts'), name, ...options, '--into', quickFolder];
+  const words = [...process.execArgv, join(packageRoot(), 'bench', 'main.ts'), name, ...options];
   const child = spawn(process.execPath, words, { cwd: packageRoot(), stdio: ['ignore', 'pipe', 'pipe'] });
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => {

@@ -1,10 +1,11 @@
 /**
  * `npm run bench`: every measurement at a small size, and a page with charts. `npm run bench -- <what> [options]`: one
- * measurement, which prints a table; those with servers write bench/results/<what>.json. `npm run bench -- --against
- * URL`: load on a deployed system.
+ * measurement, which prints a table; those with servers write .data/bench/<what>.json, or with --publish
+ * bench/results/<what>.json, which the pages quote. `npm run bench -- --against URL`: load on a deployed system.
  */
-import { benchAll, quickFolder } from './all.ts';
-import { writeResultsInto } from './load/result-file.ts';
+import { benchAll } from './all.ts';
+import { AgainstError, benchAgainst } from './load/against.ts';
+import { ownFolder, publishResults } from './load/result-file.ts';
 import { writeReport } from './report-page.ts';
 
 type Bench = (args: string[]) => Promise<void> | void;
@@ -39,26 +40,33 @@ const benches: Readonly<Record<string, readonly [options: string, load: () => Pr
 };
 
 function printPage(): void {
-  console.log(writeReport(quickFolder));
+  console.log(writeReport(ownFolder));
 }
 
 function printUsage(): void {
   console.log('npm run bench            every measurement at a small size, and a page with charts');
   for (const [name, [options]] of Object.entries(benches)) console.log(`npm run bench -- ${name} ${options}`);
+  console.log('  with --publish, the result replaces the one in bench/results that the pages quote');
   console.log('npm run bench -- --against URL [--seconds 10] [--connections 64] [--rate N]');
 }
 
 const [what = 'all', ...args] = process.argv.slice(2);
-// Used by the processes of benchAll: their small runs must not replace the results of full runs.
-const into = args.indexOf('--into');
-if (into !== -1) writeResultsInto(args.splice(into, 2)[1] ?? quickFolder);
+const publish = args.indexOf('--publish');
+if (publish !== -1) {
+  args.splice(publish, 1);
+  publishResults();
+}
 const bench = Object.hasOwn(benches, what) ? benches[what] : undefined;
 
 if (what.startsWith('--against')) {
-  const { benchAgainst } = await import('./load/against.ts');
-  writeResultsInto(quickFolder);
-  await benchAgainst([what, ...args]);
-  printPage();
+  try {
+    await benchAgainst([what, ...args]);
+    printPage();
+  } catch (error) {
+    if (!(error instanceof AgainstError)) throw error;
+    console.error(error.message);
+    process.exitCode = 1;
+  }
 } else if (bench) {
   const run = await bench[1]();
   await run(args);

@@ -1,7 +1,7 @@
 /** One HTML page with a chart of every result, which opens without a network. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { packageRoot } from '#common/process/paths.ts';
+import { publishedFolder } from './load/result-file.ts';
 import { barChart, escaped } from './report-chart.ts';
 import { measurements, type Result } from './report-results.ts';
 
@@ -16,11 +16,11 @@ figure { margin: 1rem 0 1.6rem; } figcaption { margin-bottom: 0.4rem; } svg { wi
 text { fill: var(--text); dominant-baseline: central; } .label { text-anchor: end; } .figure, .key { fill: var(--soft); }
 ${[0, 1, 2, 3, 4, 5, 6].map((at) => `.c${at} { fill: var(--c${at}); }`).join(' ')}`;
 
-/** The newest result of a measurement: that of a quick run, or the one in the repository. */
-function newest(name: string, quickFolder: string): { readonly result: Result; readonly isQuick: boolean } | null {
-  const files = [join(quickFolder, `${name}.json`), join(packageRoot(), 'bench', 'results', `${name}.json`)];
+/** The newest result of a measurement: that of this checkout, or the published one. */
+function newest(name: string, folder: string): { readonly result: Result; readonly isPublished: boolean } | null {
+  const files = [join(folder, `${name}.json`), join(publishedFolder, `${name}.json`)];
   const found = files.flatMap((file, at) =>
-    existsSync(file) ? [{ result: JSON.parse(readFileSync(file, 'utf8')) as Result, isQuick: at === 0 }] : [],
+    existsSync(file) ? [{ result: JSON.parse(readFileSync(file, 'utf8')) as Result, isPublished: at === 1 }] : [],
   );
   return found.sort((a, b) => String(b.result['time']).localeCompare(String(a.result['time'])))[0] ?? null;
 }
@@ -31,7 +31,7 @@ function machineOf({ machine }: Result): string {
   return cores === undefined ? 'unknown machine' : `${String(cores)} × ${String(cpu)}, Node ${String(node)}`;
 }
 
-function section(name: string, result: Result, isQuick: boolean): string {
+function section(name: string, result: Result, isPublished: boolean): string {
   const [title, chartsOf] = measurements[name] ?? [name, () => []];
   const charts = chartsOf(result).filter(({ rows }) =>
     rows.some(({ values }) => values.some((value) => value !== null)),
@@ -39,16 +39,16 @@ function section(name: string, result: Result, isQuick: boolean): string {
   const origin = [String(result['time']), machineOf(result), String(result['commit'] ?? '')].filter(
     (part) => part !== '',
   );
-  const kind = isQuick ? 'A quick run: rough figures.' : 'A whole run.';
+  const kind = isPublished ? 'A published run.' : 'A run of this checkout, rough if it was a small one.';
   return `<section id="${escaped(name)}"><h2>${escaped(title)}</h2>
 <p class="origin">${escaped(`${kind} ${origin.join(' · ')}`)}</p>
 ${charts.map(barChart).join('\n')}</section>`;
 }
 
-export function reportPage(quickFolder: string): string {
+export function reportPage(folder: string): string {
   const sections = Object.keys(measurements).flatMap((name) => {
-    const found = newest(name, quickFolder);
-    return found ? [section(name, found.result, found.isQuick)] : [];
+    const found = newest(name, folder);
+    return found ? [section(name, found.result, found.isPublished)] : [];
   });
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Signpost: measurements</title><style>${style}</style></head>
@@ -60,8 +60,9 @@ ${sections.join('\n')}
 `;
 }
 
-export function writeReport(quickFolder: string): string {
-  const file = join(quickFolder, 'report.html');
-  writeFileSync(file, reportPage(quickFolder));
+export function writeReport(folder: string): string {
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, 'report.html');
+  writeFileSync(file, reportPage(folder));
   return file;
 }

@@ -1,11 +1,13 @@
 /** Tests the page with charts, and the load on a deployed system. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
-import { loadAgainst } from './load/against.ts';
+import { join, relative, sep } from 'node:path';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { packageRoot } from '#common/process/paths.ts';
+import { AgainstError, loadAgainst } from './load/against.ts';
+import { ownFolder, publishedFolder, writeResult } from './load/result-file.ts';
 import { barChart } from './report-chart.ts';
 import { reportPage } from './report-page.ts';
 import { measurements } from './report-results.ts';
@@ -23,13 +25,22 @@ test('the page has a chart of every result in the repository, and loads nothing'
   expect(page).not.toMatch(/<script|<link|<img|src=|@import|url\(|NaN|undefined/);
 });
 
-test('a newer quick run is shown instead, and is marked as a quick run', () => {
+test('a newer run of this checkout is shown instead, and is marked as such', () => {
   const lists = { time: '2999-01-01T00:00:00Z', links: 7, lines: [{ list: 'a <b> & "c"', p50_ms: 2, p99_ms: 4 }] };
   writeFileSync(join(folder, 'lists.json'), JSON.stringify(lists));
   const page = reportPage(folder);
   expect(page).toContain('Lists of 7 links');
-  expect(page).toContain('A quick run: rough figures. 2999-01-01T00:00:00Z');
+  expect(page).toContain('A run of this checkout, rough if it was a small one. 2999-01-01T00:00:00Z');
   expect(page).toContain('a &lt;b&gt; &amp; &quot;c&quot;');
+});
+
+test('a result is written where Git ignores it, not over the published one', () => {
+  const file = join(ownFolder, 'of-a-test.json');
+  onTestFinished(() => rmSync(file));
+  writeResult('of-a-test', { figure: 7 });
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ figure: 7 });
+  expect(relative(packageRoot(), file).split(sep)[0]).toBe('.data');
+  expect(readdirSync(publishedFolder)).not.toContain('of-a-test.json');
 });
 
 test('the length of a bar is proportional to its value, and that of a stacked row to the sum', () => {
@@ -45,6 +56,15 @@ test('the length of a bar is proportional to its value, and that of a stacked ro
   const [first = 0, second = 0] = widths(barChart({ ...chart, isStacked: true }));
   expect(second / first).toBeCloseTo(3, 1);
   expect(first + second).toBeCloseTo(860 - 300 - 90, 0);
+});
+
+test.each([
+  ['that refuses', 'http://127.0.0.1:1/abc', /ECONNREFUSED/],
+  ['whose name is unknown', 'http://nowhere.invalid/abc', /ENOTFOUND|EAI_AGAIN/],
+])('load on a host %s gives the reason, not zeros', async (_what, url, reason) => {
+  const failure = await loadAgainst({ url, seconds: 30, connections: 2, rate: 0 }).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(AgainstError);
+  expect(String(failure)).toMatch(reason);
 });
 
 test('load on a deployed system counts its answers by kind', { tags: ['slow'] }, async () => {

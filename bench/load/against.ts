@@ -27,13 +27,35 @@ export interface AgainstOptions {
   readonly rate: number;
 }
 
+/** Of several attempts (IPv4 and IPv6), an error has a code but no message. */
+function reasonOf(error: Error | undefined): string {
+  return error?.message || (error !== undefined && 'code' in error ? String(error.code) : '');
+}
+
 const userAgent = 'Signpost-bench/1.0 (bot)';
 
+export class AgainstError extends Error {}
+
+/** @throws AgainstError if not one request is answered; it ends at the first failures then. */
 export async function loadAgainst({ url, seconds, connections, rate }: AgainstOptions): Promise<AgainstResult> {
-  const result = await autocannon({
+  let isAnswered = false;
+  let failures = 0;
+  let reason = 'no answer in time';
+  const options = {
     ...{ url, connections, duration: seconds, headers: { 'user-agent': userAgent } },
     ...(rate > 0 ? { overallRate: rate } : {}),
+  };
+  const result = await new Promise<autocannon.Result>((done, fail) => {
+    const load = autocannon(options, (error: Error | null, ended) => (error ? fail(error) : done(ended)));
+    load.on('response', () => {
+      isAnswered = true;
+    });
+    load.on('reqError', (error: Error | undefined) => {
+      reason = reasonOf(error) || reason;
+      if (!isAnswered && ++failures >= connections) load.stop?.();
+    });
   });
+  if (!isAnswered) throw new AgainstError(`${url} does not answer: ${reason}. Nothing was measured.`);
   const answers = { '2xx': result['2xx'], '3xx': result['3xx'], '4xx': result['4xx'], '5xx': result['5xx'] };
   const { latency } = result;
   return {
@@ -53,10 +75,10 @@ export async function benchAgainst(args: readonly string[]): Promise<void> {
       rate: { type: 'string', default: '0' },
     },
   });
-  if (!URL.canParse(values.against)) throw new Error('--against must be a URL, for example of a short link');
+  if (!URL.canParse(values.against)) throw new AgainstError('--against must be a URL, for example of a short link');
   const [seconds, connections, rate] = [values.seconds, values.connections, values.rate].map(Number);
   if (!(seconds && connections && rate !== undefined && rate >= 0))
-    throw new Error('--seconds, --connections and --rate must be numbers');
+    throw new AgainstError('--seconds, --connections and --rate must be numbers');
   const result = await loadAgainst({ url: values.against, seconds, connections, rate });
   console.table({ ...result, answers: JSON.stringify(result.answers) });
   writeResult('against', result);

@@ -5,14 +5,19 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '#common/process/paths.ts';
 
-let folder = join(packageRoot(), 'bench', 'results');
+/** Results of this checkout, which Git ignores. */
+export const ownFolder = join(packageRoot(), '.data', 'bench');
+/** Results that the pages quote, in Git. */
+export const publishedFolder = join(packageRoot(), 'bench', 'results');
 
-/** Sets the folder for results: quick runs must not replace the results that the pages quote. */
-export function writeResultsInto(other: string): void {
-  folder = other;
+let folder = ownFolder;
+
+/** From now on, results replace those that the pages quote. */
+export function publishResults(): void {
+  folder = publishedFolder;
 }
 
-/** Writes <name>.json over that of the previous run; the history of bench/results is in Git. */
+/** Writes <name>.json over that of the previous run. */
 export function writeResult(name: string, figures: object): void {
   mkdirSync(folder, { recursive: true });
   const load = readFileSync('/proc/loadavg', 'utf8').trim();
@@ -22,6 +27,7 @@ export function writeResult(name: string, figures: object): void {
   const file = join(folder, `${name}.json`);
   writeFileSync(file, `${JSON.stringify({ ...origin, ...figures }, null, 2)}\n`);
   console.log(`written to ${file}`);
+  if (folder === publishedFolder) console.log('npm run generate updates docs/scaling.md');
 }
 
 /** The current commit; empty outside a Git checkout, because a long run must not fail at its end. */
