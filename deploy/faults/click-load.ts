@@ -6,6 +6,11 @@ import { connect, type Socket } from 'node:net';
 import type { Ledger } from './ledger.ts';
 
 export interface ClickLoadOptions {
+  /**
+   * Addresses of redirectors on several hosts, this one's if absent. A visitor whose connection ends, or is not accepted,
+   * goes on to the next, as with any balancer; addresses may be added and removed.
+   */
+  readonly addresses?: readonly string[];
   readonly port: number;
   readonly host: string;
   readonly code: string;
@@ -19,6 +24,8 @@ export interface ClickLoadOptions {
 
 const tickMs = 5;
 const reconnectMs = 25;
+/** An address that accepts no connection for this long is unreachable. */
+const connectTimeoutMs = 1_000;
 const latenciesMax = 4_000_000;
 const userAgents = [
   'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36',
@@ -38,6 +45,7 @@ export class ClickLoad {
   /** Connections that ended in the middle of a request. */
   cut = 0;
   #allowance = 0;
+  #connections = 0;
   #ticker: NodeJS.Timeout | undefined;
   isStopping = false;
 
@@ -73,6 +81,11 @@ export class ClickLoad {
     this.#options.ledger.settle(number, status === 302 ? 'kept' : 'refused');
     if (this.#latencies.length < latenciesMax) this.#latencies.push(tookMs);
     if (visitor.isConnected) this.free(visitor);
+  }
+
+  nextAddress(): string {
+    const { addresses = ['127.0.0.1'] } = this.#options;
+    return addresses[this.#connections++ % addresses.length] ?? '';
   }
 
   gone(visitor: Visitor): void {
@@ -150,9 +163,12 @@ class Visitor {
   }
 
   #connect(): void {
-    const socket = connect({ port: this.#options.port, host: '127.0.0.1', noDelay: true });
+    const socket = connect({ port: this.#options.port, host: this.#load.nextAddress(), noDelay: true });
     socket.setEncoding('latin1');
+    const patience = setTimeout(() => socket.destroy(), connectTimeoutMs);
+    socket.once('close', () => clearTimeout(patience));
     socket.once('connect', () => {
+      clearTimeout(patience);
       this.#socket = socket;
       this.#load.free(this);
     });

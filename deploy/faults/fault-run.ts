@@ -13,6 +13,8 @@ import type { StoredRecords } from './stored.ts';
 export interface LoadedSystem {
   /** The port of the redirectors. */
   readonly port: number;
+  /** Addresses of redirectors and gateways, loopback if absent. */
+  readonly addresses?: readonly string[];
   readonly host: string;
   readonly apiKey: string;
   readonly gatewayPorts: readonly number[];
@@ -28,7 +30,11 @@ export interface RunOptions {
   readonly clicksPerSecond?: number;
   /** 0: no SDK events. */
   readonly eventSenders?: number;
+  /** 0 if absent. */
+  readonly installSenders?: number;
   readonly repeats?: number;
+  /** A click without an answer is given up after this time. */
+  readonly patienceMs?: number;
   /** Time within which everything must be in ClickHouse after the fault. */
   readonly settleMs?: number;
   /** Clicks that were answered without a record, as counted by the redirector; they may be missing. */
@@ -53,6 +59,7 @@ export interface Figures {
 export interface Report extends Figures {
   readonly clicks: LedgerCounts;
   readonly events: LedgerCounts;
+  readonly installs: LedgerCounts;
   readonly hits: ReadonlyMap<string, number>;
   /** From the end of the load to the last record in ClickHouse. */
   readonly settledMs: number;
@@ -73,35 +80,53 @@ export async function runFault(
   options: RunOptions,
   fault: (scene: Scene) => Promise<void>,
 ): Promise<Report> {
-  const { name, seed, clicksPerSecond = 1_000, eventSenders = 2, repeats = 0.3, settleMs = 60_000 } = options;
+  const { name, seed, clicksPerSecond = 1_000, eventSenders = 2, installSenders = 0 } = options;
+  const { repeats = 0.3, settleMs = 60_000, patienceMs = 60_000 } = options;
   const random = new SeededRandom(seed);
   const link = await stage.newLink(`/${name.replaceAll(/[^a-z0-9]+/gi, '-')}`);
-  const ledgers = { clicks: new Ledger(), events: new Ledger() };
+  const ledgers: Ledgers = { clicks: new Ledger(), events: new Ledger(), installs: new Ledger() };
+  const addresses = stage.addresses ?? ['127.0.0.1'];
   const clicks = new ClickLoad({
     ...{ port: stage.port, host: stage.host, code: link.short_code, ledger: ledgers.clicks },
-    ...{ rate: clicksPerSecond, visitors: 32 },
+    ...{ rate: clicksPerSecond, visitors: 32, patienceMs, addresses },
   });
-  const events = new EventLoad({
-    ...{ ports: stage.gatewayPorts, apiKey: stage.apiKey, tag: link.id, ledger: ledgers.events, random },
-    ...{ batchEvents: 20, senders: eventSenders, pauseMs: 40, repeats },
+  const sdk = {
+    ports: stage.gatewayPorts,
+    apiKey: stage.apiKey,
+    addresses,
+    tag: link.id,
+    random,
+    pauseMs: 40,
+    repeats,
+  };
+  const events = new EventLoad({ ...sdk, ledger: ledgers.events, batchEvents: 20, senders: eventSenders });
+  const installs = new EventLoad({
+    ...{ ...sdk, kind: 'installs' as const, ledger: ledgers.installs, batchEvents: 1, senders: installSenders },
   });
   const hits = new Map<string, number>();
   clicks.start();
   events.start();
+  installs.start();
   try {
     await fault({ random, clicks, hit: (what) => void hits.set(what, (hits.get(what) ?? 0) + 1) });
     while (clicks.sent < options.clicks) await sleep(systemTime, pollMs);
   } finally {
-    await Promise.all([clicks.stop(), events.stop(retriesMaxMs)]);
+    await Promise.all([clicks.stop(), events.stop(retriesMaxMs), installs.stop(retriesMaxMs)]);
   }
   const settled = await settle(stage, link.id, ledgers, options, settleMs);
   const report = {
     ...settled,
-    ...{ clicks: ledgers.clicks.counts, events: ledgers.events.counts, hits },
-    ...{ cut: clicks.cut + events.cut, answers: new Map([...clicks.answers, ...events.answers]) },
+    ...{ clicks: ledgers.clicks.counts, events: ledgers.events.counts, installs: ledgers.installs.counts, hits },
+    ...{ cut: clicks.cut + events.cut, answers: new Map([...clicks.answers, ...events.answers, ...installs.answers]) },
   };
   console.log(lineOf(name, seed, report));
   return report;
+}
+
+interface Ledgers {
+  readonly clicks: Ledger;
+  readonly events: Ledger;
+  readonly installs: Ledger;
 }
 
 type Settled = Figures & Pick<Report, 'settledMs' | 'examples'>;
@@ -109,7 +134,7 @@ type Settled = Figures & Pick<Report, 'settledMs' | 'examples'>;
 async function settle(
   stage: LoadedSystem,
   linkId: string,
-  ledgers: { clicks: Ledger; events: Ledger },
+  ledgers: Ledgers,
   options: RunOptions,
   settleMs: number,
 ): Promise<Settled> {
@@ -138,29 +163,36 @@ async function settle(
 async function look(
   stage: LoadedSystem,
   linkId: string,
-  ledgers: { clicks: Ledger; events: Ledger },
+  ledgers: Ledgers,
   options: RunOptions,
 ): Promise<Verdict & { print: string }> {
   const allowed = (await options.notRecorded?.()) ?? 0;
-  const [storedClicks, storedEvents] = await Promise.all([stage.stored.clicks(linkId), stage.stored.events(linkId)]);
-  const [clicks, events] = [ledgers.clicks.judge(storedClicks), ledgers.events.judge(storedEvents)];
+  const stored = await Promise.all([
+    stage.stored.clicks(linkId),
+    stage.stored.events(linkId),
+    ledgers.installs.counts.sent === 0 ? new Map<number, number>() : stage.stored.installs(linkId),
+  ]);
+  const clicks = ledgers.clicks.judge(stored[0]);
+  const all = { click: clicks, event: ledgers.events.judge(stored[1]), install: ledgers.installs.judge(stored[2]) };
+  const sum = (what: 'lost' | 'duplicated' | 'phantom') => all.click[what] + all.event[what] + all.install[what];
   const verdict = {
-    lost: Math.max(0, clicks.lost - allowed) + events.lost,
-    duplicated: clicks.duplicated + events.duplicated,
-    phantom: clicks.phantom + events.phantom,
-    examples: [...clicks.examples.map((text) => `click: ${text}`), ...events.examples.map((text) => `event: ${text}`)],
+    lost: sum('lost') - Math.min(clicks.lost, allowed),
+    duplicated: sum('duplicated'),
+    phantom: sum('phantom'),
+    examples: Object.entries(all).flatMap(([kind, { examples }]) => examples.map((text) => `${kind}: ${text}`)),
   };
-  return { ...verdict, print: `${storedClicks.size} ${storedEvents.size} ${JSON.stringify(verdict)}` };
+  return { ...verdict, print: `${stored.map(({ size }) => size).join(' ')} ${JSON.stringify(verdict)}` };
 }
 
 function lineOf(name: string, seed: number, report: Report): string {
-  const { clicks, events, lost, duplicated, phantom, rollup_diff } = report;
+  const { clicks, events, installs, lost, duplicated, phantom, rollup_diff } = report;
   const hits = [...report.hits].map(([what, times]) => `${what} ${times}×`).join(', ') || 'none';
   const counts = (of: LedgerCounts) => `${of.kept} kept, ${of.unknown} unknown, ${of.refused} refused`;
   const answers = [...report.answers].map(([status, times]) => `${status || 'cut'}: ${times}`).join(', ');
   return [
     `${name} (seed ${seed}): hit ${hits}`,
-    `  clicks ${counts(clicks)}; events ${counts(events)}; answers ${answers}; settled in ${report.settledMs} ms`,
+    `  clicks ${counts(clicks)}; events ${counts(events)}; installs ${counts(installs)}`,
+    `  answers ${answers}; settled in ${report.settledMs} ms`,
     `  lost ${lost}, duplicated ${duplicated}, phantom ${phantom}, rollup_diff ${rollup_diff}`,
     ...report.examples.map((example) => `  ${example}`),
   ].join('\n');

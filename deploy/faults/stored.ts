@@ -30,6 +30,13 @@ export class StoredRecords {
     );
   }
 
+  /** Installs whose id is the tag, a hyphen and a number. */
+  installs(tag: string): Promise<Map<number, number>> {
+    return this.#numbers(
+      `SELECT toUInt32OrZero(substring(install_id, ${tag.length + 2})) AS n FROM installs WHERE startsWith(install_id, '${tag}-')`,
+    );
+  }
+
   async rowsOf(table: string): Promise<number> {
     return Number(await this.ask(`SELECT count() FROM ${table}`));
   }

@@ -9,6 +9,8 @@ export interface NodeProcess {
   /** File to run, .js. */
   readonly entry: string;
   readonly env: NodeJS.ProcessEnv;
+  /** Words of a command that runs another, such as `ip netns exec NAME`. */
+  readonly within?: readonly string[];
   readonly logFolder: string;
   /** The port of /healthz and /readyz. */
   readonly host: string;
@@ -37,10 +39,11 @@ function isOk(host: string, port: number, path: string): Promise<boolean> {
  */
 export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Promise<Child> {
   const logFile = join(plan.logFolder, `${plan.name}.log`);
+  const [command = process.execPath, ...args] = [...(plan.within ?? []), process.execPath, ...nodeOptions, plan.entry];
   const child = await startChild({
     name: plan.name,
-    command: process.execPath,
-    args: [...nodeOptions, plan.entry],
+    command,
+    args,
     env: plan.env,
     logFile,
     stopGraceMs: 20_000,
