@@ -141,13 +141,14 @@ test('a log that was full while ingest lagged keeps what fits once ingest has ca
   expect((await logFill(nats))?.bytes).toBeGreaterThan(bytesMax * 0.6);
 });
 
-test('sequences of a deleted stream purge nothing of its replacement', async () => {
+/** Replaces the room by one that polls when the test says so. */
+function polledRoom() {
   room.stop();
-  let elapsed = 0;
+  const clock = { elapsed: 0 };
   let poll: () => void = () => undefined;
   const time: Time = {
     ...systemTime,
-    elapsed: () => elapsed,
+    elapsed: () => clock.elapsed,
     every: (_, callback) => {
       poll = callback;
       return {};
@@ -161,6 +162,11 @@ test('sequences of a deleted stream purge nothing of its replacement', async () 
     poll();
     await expect.poll(() => room.fill, patience).not.toBe(fill);
   };
+  return { clock, pollOnce };
+}
+
+test('sequences of a deleted stream purge nothing of its replacement', async () => {
+  const { clock, pollOnce } = polledRoom();
   const taken = await fillLog();
   await pollOnce();
   await nats.request(nats.names.api('STREAM.DELETE'));
@@ -170,7 +176,18 @@ test('sequences of a deleted stream purge nothing of its replacement', async () 
   for (let polls = 0; polls < 5; polls++) await pollOnce();
   expect(room.counters.purges).toBe(0);
   // By now the readers read the new stream, and their sequences belong to it.
-  elapsed += 10_000;
+  clock.elapsed += 10_000;
+  await pollOnce();
+  await expect.poll(() => room.counters.purges, patience).toBeGreaterThan(0);
+});
+
+test('a sequence that the log has not reached belongs to another log, and purges nothing', async () => {
+  const { pollOnce } = polledRoom();
+  const taken = await fillLog();
+  partitions = [0, 1].map((partition) => ({ partition, committedSequence: taken + 1 }));
+  for (let polls = 0; polls < 5; polls++) await pollOnce();
+  expect(room.counters.purges).toBe(0);
+  partitions = [0, 1].map((partition) => ({ partition, committedSequence: taken }));
   await pollOnce();
   await expect.poll(() => room.counters.purges, patience).toBeGreaterThan(0);
 });

@@ -266,9 +266,8 @@ export class PartitionOwner {
 
   /** Everything in the log was read; if no frame waits, everything up to now is stored. */
   #onCaughtUp(loop: StoringLoop): void {
-    if (!loop.isIdle) return;
     loop.closeGaps();
-    this.#exchange.announceIdle();
+    if (loop.isIdle) this.#exchange.announceIdle();
   }
 
   /** On an operator's request, stores the batch in progress and acquires the partition again. */

@@ -1,12 +1,16 @@
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
+import type { NatsClient } from '#common/stores/nats.ts';
 import { systemTime } from '#common/time.ts';
 import { testCostlyCases } from '#testing/costly-cases.ts';
 import { clickhouseForTest, postgresForTest } from '#testing/servers.ts';
 import { LeaseLost } from './checkpoints.ts';
 import { runsOf } from './formed-batch.ts';
+import { MarkExchange } from './mark-exchange.ts';
+import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import type { RawStore } from './raw-store.ts';
+import { StoringLoop } from './storing-loop.ts';
 import { testClick } from './testing/pipeline-harness.ts';
 import { SinkStage } from './testing/sink-stage.ts';
 
@@ -206,6 +210,24 @@ test('late inserts of an owner with a clock ahead are shut out, although Postgre
   expect(await stage.store.insert(late.batch, part)).toEqual({ kind: 'fenced' });
 });
 
+test('numbers continue above a stored batch that a clock ahead has numbered, although Postgres has lost its number and ClickHouse its fence', async () => {
+  const clock = { offMs: 5 * HOUR_MS };
+  const time = { ...systemTime, now: () => Date.now() + clock.offMs };
+  const stage = new SinkStage([await postgresForTest(), await clickhouseForTest()], time);
+  onTestFinished(() => stage.stop());
+  const first = await stage.own();
+  const stored = await first.sink.batches.form([stage.frame(times(5))]);
+  await first.sink.store(stored);
+  await stage.administer('TRUNCATE ingest.last_batch, ingest.batch, ingest.mark');
+  await stage.clickhouse.command('TRUNCATE TABLE fences');
+  clock.offMs = 0;
+  const second = await stage.own();
+  const next = await second.sink.batches.form([stage.frame(times(5))]);
+  expect(next.batch.batch_no).toBeGreaterThan(stored.batch.batch_no);
+  await second.sink.store(next);
+  expect(await stage.figures()).toEqual({ rows: 10, places: 10, rollup_difference: 0 });
+});
+
 test('an owner raises its fence before it assigns a batch number that the next owner would not shut out', async () => {
   const clock = { offMs: 0 };
   const databases = [await postgresForTest(), await clickhouseForTest()] as const;
@@ -290,6 +312,36 @@ test('frames that are in no journal are skipped once the log was read to its end
   expect(await place.checkpoints.marks(0)).toMatchObject([{ mark: 4, ahead: [] }]);
   expect(await place.checkpoints.batches(0)).toEqual([]);
   expect(second.queue.gapsBelow([{ ...lane, floor: 4 }])).toEqual([]);
+});
+
+test('closing gaps sets no mark back that a batch moves at the same time', async () => {
+  const owner = await place.own();
+  const [first, , , known, next] = [1, 2, 3, 4, 5].map(() => place.frame(times(5)));
+  if (first === undefined || known === undefined || next === undefined) throw new Error('no frame');
+  await owner.sink.store(await owner.sink.batches.form([known]));
+  const lane = { producer_id: first.header.producer_id, kind: 'click', partition: 0 } as const;
+  const nats = { names: { marks: '' }, publish: () => undefined } as unknown as NatsClient;
+  const exchange = new MarkExchange({ partition: 0, installationId: '', nats, time: systemTime });
+  exchange.noteFloors([{ ...lane, floor: first.header.frame_no + 3 }]);
+  const loop = new StoringLoop(owner.sink, exchange);
+  const batch = await owner.sink.batches.form([next]);
+  // Marks that are moved without a batch would reach Postgres after those of the batch.
+  let storing: Promise<void> = Promise.resolve();
+  const moveMarks = vi.spyOn(PostgresCheckpoints.prototype, 'moveMarks').mockImplementation(async (lease, marks) => {
+    moveMarks.mockRestore();
+    await storing;
+    await place.checkpoints.moveMarks(lease, marks);
+  });
+  onTestFinished(() => moveMarks.mockRestore());
+  storing = loop.inTurn(async () => {
+    loop.closeGaps();
+    await owner.sink.store(batch);
+  });
+  await storing;
+  owner.queue.stop();
+  await loop.run();
+  const [{ ahead } = { ahead: [] }] = await place.checkpoints.marks(0);
+  expect(ahead).toEqual([[known.header.frame_no, next.header.frame_no]]);
 });
 
 test('frames of a disk that is restored after years are not counted again, even if their owner dies in between', async () => {

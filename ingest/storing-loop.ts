@@ -87,9 +87,11 @@ export class StoringLoop {
   }
 
   /**
-   * Closes the gaps below the floors of publishers. Call only when everything in the log was read and no frame waits.
+   * Closes the gaps below the floors of publishers, unless a frame waits or is being stored: its batch would move the same
+   * marks. Call only when everything in the log was read.
    */
   closeGaps(): void {
+    if (!this.isIdle) return;
     const gaps = this.#sink.held.queue.gapsBelow(this.#exchange.takeFloors());
     if (gaps.length === 0) return;
     this.#closing = this.#sink.closeGaps(gaps).then(() => this.#exchange.announce(gaps.map((gap) => gap.marks)));

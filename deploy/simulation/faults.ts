@@ -109,6 +109,25 @@ export const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'log loses deliveries',
+    hit: ({ nats, scheduler }) => {
+      nats.lostDeliveries = scheduler.random.next() ** 2;
+      return () => {
+        nats.lostDeliveries = 0;
+      };
+    },
+  },
+  {
+    name: 'locks cannot be checked',
+    hit: (world) => {
+      const { lockFaults } = world.scheduler.random.pick(world.edges);
+      lockFaults.unknown = world.scheduler.random.next();
+      return () => {
+        lockFaults.unknown = 0;
+      };
+    },
+  },
+  {
     name: 'network cut',
     hit: (world) => {
       const { link } = world.scheduler.random.pick(world.machines);

@@ -23,7 +23,8 @@ export class Machine {
   readonly clock: MachineClock;
   readonly link: LinkCondition = { latencyMsMax: 1, isCut: false };
   readonly programs = new Set<Program>();
-  #locks = new SimulatedLocks();
+  readonly lockFaults = { unknown: 0 };
+  #locks = new SimulatedLocks(this.lockFaults);
   readonly #scheduler: Scheduler;
   #started = 0;
 
@@ -71,7 +72,7 @@ export class Machine {
   #end(change: () => void): void {
     for (const program of [...this.programs]) program.kill();
     change();
-    this.#locks = new SimulatedLocks();
+    this.#locks = new SimulatedLocks(this.lockFaults);
     this.clock.bootedAt = this.#scheduler.now;
   }
 }

@@ -4,6 +4,8 @@ export interface Mutation {
   readonly file: string;
   readonly from: string;
   readonly to: string;
+  /** The test that fails without it, if the simulation does not reach it or needs more than 2,000 seeds. */
+  readonly test?: string;
 }
 
 export const mutations: readonly Mutation[] = [
@@ -66,6 +68,7 @@ export const mutations: readonly Mutation[] = [
     file: 'ingest/batch-numbers.ts',
     from: 'if (fence.owner !== this.#owner)',
     to: 'if (false)',
+    test: 'ingest/sink.live.test.ts',
   },
   {
     without: 'filling in rollups',
@@ -90,6 +93,7 @@ export const mutations: readonly Mutation[] = [
     file: 'publisher/lane-progress.ts',
     from: 'now - logAgeMaxMs',
     to: '0',
+    test: 'publisher/lane-progress.test.ts',
   },
   {
     without: 'owning the partitions that only the log knows of, after LOG_PARTITIONS was changed',
@@ -114,6 +118,7 @@ export const mutations: readonly Mutation[] = [
     file: 'ingest/partition-owner.ts',
     from: 'this.#lease.isLost || ',
     to: '',
+    test: 'ingest/partition-owner.test.ts',
   },
   {
     without: 'storing again what ClickHouse lost in a restore',
@@ -138,12 +143,14 @@ export const mutations: readonly Mutation[] = [
     file: 'ingest/revision.ts',
     from: 'held.patiently(() => parts.checkpoints.marks(partition))',
     to: 'parts.checkpoints.marks(partition)',
+    test: 'ingest/revision.live.test.ts',
   },
   {
     without: 'reading to the end of the log in a replay, whatever the clocks say',
     file: 'ingest/revision.ts',
     from: 'queue.counters.committed_frames >= framesWanted',
     to: 'position >= time.now()',
+    test: 'ingest/revision.live.test.ts',
   },
   {
     without: 'looking up ids that may have arrived before',
@@ -180,47 +187,172 @@ export const mutations: readonly Mutation[] = [
     file: 'publisher/publisher.ts',
     from: 'const read = producer.reader.next();',
     to: "if (producer.damage !== '') break; const read = producer.reader.next();",
+    test: 'publisher/publisher.live.test.ts',
   },
   {
     without: 'a reader that never skips forward when it is sent back',
     file: 'publisher/producer-reader.ts',
     from: 'if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;',
     to: '',
+    test: 'publisher/producer-reader.test.ts',
   },
   {
     without: 'forgetting which installs were absent when a partition is taken',
     file: 'ingest/attribution/late-events.ts',
     from: 'this.#parts.installs.forgetAbsent();',
     to: '',
+    test: 'ingest/attribution/late-events.test.ts',
   },
   {
     without: 'a lease that ends although Postgres, set back, would renew it',
     file: 'ingest/held-lease.ts',
     from: 'if (requestedAt >= this.#endsAt) {',
     to: 'if (requestedAt < 0) {',
+    test: 'ingest/held-lease.test.ts',
   },
   {
     without: 'a lease that is lost when Postgres has lost commits, although no more records come',
     file: 'ingest/held-lease.ts',
     from: 'seconds, this.#decidedNo)',
     to: 'seconds, 0)',
+    test: 'ingest/held-lease.test.ts',
   },
   {
     without: 'forgetting the ids of records that were not stored when a partition is taken',
     file: 'ingest/attribution/first-seen.ts',
     from: 'this.#young = new Map();\n    this.#old = new Map();',
     to: '',
+    test: 'ingest/attribution/first-seen.live.test.ts',
   },
   {
     without: 'looking behind a gap for frames that were written again',
     file: 'publisher/producer-reader.ts',
     from: "return { state: 'skipped' };",
     to: "return { state: 'damaged', reason: key };",
+    test: 'publisher/producer-reader.test.ts',
   },
   {
     without: 'an acknowledgement of a frame whose successors are committed',
     file: 'publisher/ack-samples.ts',
     from: 'if (sample.to === frameNo || marks.hasAll(frameNo + 1, sample.to))',
     to: 'if (sample.to === frameNo)',
+    test: 'publisher/lane-progress.test.ts',
+  },
+  {
+    without: 'beginning a new producer only between turns',
+    file: 'common/journal/journal.ts',
+    from: 'if (!this.#isScheduled) this.#beginAgain();',
+    to: 'this.#beginAgain();',
+    test: 'common/journal/journal.test.ts',
+  },
+  {
+    without: 'publishing again what is never acknowledged',
+    file: 'publisher/publisher.ts',
+    from: 'if (oldest !== undefined && now - oldest > ackTimeoutMs)',
+    to: 'if (oldest !== undefined && now - oldest > 1e12)',
+    test: 'publisher/publisher.live.test.ts',
+  },
+  {
+    without: 'the lock of the lease in transactions of its owner',
+    file: 'ingest/postgres-checkpoints.ts',
+    from: 'AND owner = $3 FOR UPDATE`',
+    to: 'AND owner = $3`',
+    test: 'ingest/lease-lock.live.test.ts',
+  },
+  {
+    without: 'raising the fence before numbers pass its reach',
+    file: 'ingest/batch-numbers.ts',
+    from: 'entry.batch_no >= this.#fence + FENCE_REACH',
+    to: 'entry.batch_no < 0',
+    test: 'ingest/sink.live.test.ts',
+  },
+  {
+    without: 'a fence above what a predecessor with a fast clock stored',
+    file: 'ingest/recovery.ts',
+    from: 'if (newestNo >= inForce)',
+    to: 'if (newestNo < 0)',
+    test: 'ingest/sink.live.test.ts',
+  },
+  {
+    without: 'sending only while the lease is certainly held',
+    file: 'ingest/held-lease.ts',
+    from: '!this.#isLost && this.#options.time.elapsed() < this.#heldUntil',
+    to: '!this.#isLost',
+    test: 'ingest/held-lease.test.ts',
+  },
+  {
+    without: 'attributing late events only after the batch that was being formed',
+    file: 'ingest/late-learner.ts',
+    from: 'await loop.newestBatch;',
+    to: '',
+    test: 'ingest/attribution/late-owners.live.test.ts',
+  },
+  {
+    without: 'closing gaps only while no batch is being stored',
+    file: 'ingest/storing-loop.ts',
+    from: 'if (!this.isIdle) return;',
+    to: '',
+    test: 'ingest/sink.live.test.ts',
+  },
+  {
+    without: 'closing no gap with a frame in progress',
+    file: 'ingest/frame-queue.ts',
+    from: 'for (const frameNo of state.taken) if (frameNo < end) return [];',
+    to: '',
+    test: 'ingest/frame-queue.test.ts',
+  },
+  {
+    without: 'reporting floors only after the journal was read to its end',
+    file: 'publisher/producer-reader.ts',
+    from: 'if (!this.#hasReachedEnd) return [];',
+    to: '',
+    test: 'publisher/producer-reader.test.ts',
+  },
+  {
+    without: 'noticing a missing delivery of the log',
+    file: 'ingest/log-reader.ts',
+    from: 'delivery.consumerSequence !== this.#expected',
+    to: 'delivery.consumerSequence < 0',
+  },
+  {
+    without: 'distrusting the sequences of a log that was replaced',
+    file: 'ingest/log-room.ts',
+    from: ' && now >= this.#trustedFrom',
+    to: '',
+    test: 'ingest/log-room.live.test.ts',
+  },
+  {
+    without: 'ignoring sequences that a replaced log has not reached',
+    file: 'ingest/log-room.ts',
+    from: ' || committedSequence > fill.lastSequence',
+    to: '',
+    test: 'ingest/log-room.live.test.ts',
+  },
+  {
+    without: 'writing unsynced frames again after a failed sync',
+    file: 'common/journal/journal.ts',
+    from: '|| !this.#writeAgain(this.#unsynced.bytes)',
+    to: '',
+    test: 'common/journal/journal.test.ts',
+  },
+  {
+    without: 'loading the ids of the time before a takeover',
+    file: 'ingest/attribution/first-seen.ts',
+    from: 'for (const row of lot) if (this.#isOwn(row)) filters',
+    to: 'for (const row of lot) if (false) filters',
+    test: 'ingest/attribution/first-seen.live.test.ts',
+  },
+  {
+    without: 'trusting only the marks of the own installation',
+    file: 'publisher/publisher.ts',
+    from: 'if (announcement.installation_id !== this.#installationId) {',
+    to: 'if (false) {',
+    test: 'publisher/publisher.live.test.ts',
+  },
+  {
+    without: 'treating a lock that cannot be checked as held',
+    file: 'publisher/journal-scanner.ts',
+    from: "const isHeld = state !== 'free' && !isMissing;",
+    to: "const isHeld = state !== 'free' && state !== 'unknown' && !isMissing;",
   },
 ];

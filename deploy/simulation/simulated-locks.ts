@@ -6,6 +6,12 @@ const askMsMax = 1;
 
 export class SimulatedLocks {
   readonly #holders = new Map<string, Program | undefined>();
+  readonly #faults: { readonly unknown: number };
+
+  /** @param faults `unknown`: the share of checks that fail, as without a free file descriptor. */
+  constructor(faults: { readonly unknown: number }) {
+    this.#faults = faults;
+  }
 
   /** The locks as one program sees them. */
   of(program: Program): SlotLocks {
@@ -27,6 +33,7 @@ export class SimulatedLocks {
         }),
       stateOf: (folder) =>
         later(() => {
+          if (this.#faults.unknown > 0 && scheduler.random.next() < this.#faults.unknown) return 'unknown';
           if (!this.#holders.has(folder)) return 'missing';
           return this.#isHeld(folder) ? 'held' : 'free';
         }),

@@ -40,9 +40,11 @@ export class SimulatedNats {
   isUp = true;
   /** JetStream answers every publish and request with an error. */
   isRefusing = false;
+  /** The share of deliveries to consumers that never arrive, although the connection stays. */
+  lostDeliveries = 0;
   /** The error of its clock in milliseconds. */
   clockOffsetMs = 0;
-  readonly hits = { crashed: 0, tail_lost: 0, wiped: 0, log_full: 0, duplicates: 0, purged: 0, expired: 0 };
+  readonly hits = { deliveries_lost: 0, crashed: 0, tail_lost: 0, wiped: 0, log_full: 0, duplicates: 0, purged: 0, expired: 0 };
   readonly #scheduler: Scheduler;
   readonly #epoch: number;
   readonly #peers = new Set<Peer>();
@@ -218,12 +220,18 @@ export class SimulatedNats {
       request.config as ConsumerConfig,
       stream,
       this.#scheduler,
-      (inbox, reply, bytes, status) => this.#send(inbox, reply, bytes, status),
+      (inbox, reply, bytes, status) => this.#isLost(status) || this.#send(inbox, reply, bytes, status),
       () => this.#dropConsumer(name, false),
     );
     this.#consumers.set(name, consumer);
     const delivered = { consumer_seq: 0, stream_seq: consumer.nextSequence - 1 };
     return { name, config: request.config, delivered, num_pending: consumer.pending };
+  }
+
+  #isLost(status: number): boolean {
+    if (status !== 0 || this.lostDeliveries === 0 || this.#scheduler.random.next() >= this.lostDeliveries) return false;
+    this.hits.deliveries_lost++;
+    return true;
   }
 
   #dropConsumer(name: string, sendsStatus: boolean): void {

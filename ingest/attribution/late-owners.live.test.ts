@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
-import { LateLearner } from '#ingest/late-learner.ts';
+import { LateLearner, type LateLearnerOptions } from '#ingest/late-learner.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
 import { SinkStage, type TestOwner } from '#ingest/testing/sink-stage.ts';
 
@@ -198,6 +198,40 @@ test('a late attribution that reached only the raw table before its owner died i
   expect(await linked()).toEqual(all(5));
   const rows = await place.clickhouse.query('SELECT count() AS n FROM events WHERE app_id = {a:String}', { a: app_id });
   expect(rows).toEqual([{ n: 15 }]);
+});
+
+test('events are looked up only after the batch that was being formed when their install was found', async () => {
+  const [own0, other] = fresh();
+  await storeEvents({ partition: own0, no: 10 }, 'a');
+  await storeInstall({ partition: other, no: 20 }, 'a');
+  const { sink, late } = await own(own0);
+  const steps: string[] = [];
+  let found = () => {};
+  const isFound = new Promise<void>((done) => {
+    found = done;
+  });
+  const newestBatch = isFound.then(async () => {
+    await place.postgres.query('SELECT');
+    steps.push('batch stored');
+  });
+  const loop = {
+    newestBatch,
+    inTurn: (work: () => Promise<void>) => {
+      steps.push('events looked up');
+      return work();
+    },
+    fail: () => undefined,
+  };
+  const watched: LateLearnerOptions['late'] = {
+    find: (partition) => late.find(partition).finally(found),
+    look: (partition, installs) => late.look(partition, installs),
+    partsOf: (looked, batch) => late.partsOf(looked, batch),
+    passed: (partition, installs) => late.passed(partition, installs),
+  };
+  await new LateLearner({ late: watched, sink, loop }).look();
+  await newestBatch;
+  expect(steps).toEqual(['batch stored', 'events looked up']);
+  expect(await linked()).toEqual(all(1));
 });
 
 test('if the cursor of installs is lost, installs are examined from the first waiting event on', async () => {
