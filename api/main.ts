@@ -13,6 +13,7 @@ import { createLog, createMetrics, telemetryPart } from '#common/process/telemet
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
+import { exposeAsOf } from './analytics/as-of.ts';
 import { PostgresAuditTurns } from './analytics/audit-turns.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { certificateQuestion } from './apps/served-host.ts';
@@ -43,6 +44,7 @@ const around = tracing?.trails.around('clickhouse');
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits, around });
 
 const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
+exposeAsOf(metrics, db);
 exposeOutbox(metrics, api.outbox);
 exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);

@@ -1,10 +1,22 @@
 /** `npm run admin`: commands on the machines of an installation. */
 import type { Command } from 'commander';
 import type { AdminContext } from './admin-context.ts';
-import { retireMachine } from './machines.ts';
+import { reportingMachines, retireMachine } from './machines.ts';
 import { done } from './questions.ts';
 
 export function addMachineCommands(program: Command, context: AdminContext): void {
+  program
+    .command('machines')
+    .description('List the machines that report which of their records are stored; first the one that as_of waits for.')
+    .action(async () => {
+      const machines = await reportingMachines(context.parts().db);
+      if (machines.length === 0) context.print('No machine has reported yet.');
+      for (const { machine, committed_to, silent_seconds } of machines) {
+        const until = new Date(committed_to).toISOString();
+        context.print(`${machine}  stored up to ${until}  last report ${silent_seconds} seconds ago`);
+      }
+    });
+
   program
     .command('retire-machine')
     .description(

@@ -1,7 +1,9 @@
+import { Registry } from 'prom-client';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { exposeAsOf } from '#api/analytics/as-of.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
-import { retireMachine } from './machines.ts';
+import { reportingMachines, retireMachine } from './machines.ts';
 
 let postgres: TestPostgres;
 let db: Postgres;
@@ -49,6 +51,27 @@ test('a machine whose records are all stored is removed with its ingests, and no
   await ingest('gone-too/ingest-0', 60);
   expect(await retireMachine(db, 'gone', false)).toEqual({ kind: 'retired', given_up_seconds: 0, held_clicks: 0 });
   expect(await left()).toEqual(['gone-too/ingest-0', 'stays']);
+});
+
+test('the machine that as_of waits for is listed first, and metrics tell that it does not report and how far as_of is behind', async () => {
+  await report('late', 0, 50);
+  await report('gone', 100, 1);
+  expect((await reportingMachines(db)).map(({ machine }) => machine)).toEqual(['gone', 'late', 'stays']);
+  const metrics = new Registry();
+  const reader = new Postgres({ url: postgres.urlAs('signpost_api_process'), name: 'test' });
+  exposeAsOf(metrics, reader);
+  const shown = async (name: string) =>
+    (await metrics.getMetricsAsJSON()).find((one) => one.name === name)?.values[0]?.value;
+  expect(await shown('signpost_api_silent_machines')).toBe(1);
+  expect(await shown('signpost_api_as_of_lag_seconds')).toBeGreaterThan(100.9);
+  await retireMachine(db, 'gone', false);
+  expect(await shown('signpost_api_silent_machines')).toBe(0);
+  const lag = await shown('signpost_api_as_of_lag_seconds');
+  expect(lag).toBeGreaterThan(49.9);
+  expect(lag).toBeLessThan(100.9);
+  await reader.close();
+  // A Postgres that does not answer is no healthy machine.
+  expect(await shown('signpost_api_silent_machines')).toBeNaN();
 });
 
 test('marks of its journals stay, so that a journal from a backup is counted once', async () => {

@@ -27,6 +27,22 @@ export interface Retired {
   readonly held_clicks: number;
 }
 
+/** A machine that `as_of` waits for. */
+export interface ReportingMachine {
+  readonly machine: string;
+  /** Up to when everything that it accepted is stored, epoch ms. */
+  readonly committed_to: number;
+  readonly silent_seconds: number;
+}
+
+/** The machines by their names in reports; first the one that holds `as_of` back. */
+export async function reportingMachines(db: Pick<Postgres, 'query'>): Promise<ReportingMachine[]> {
+  return await db.query(
+    `SELECT machine, committed_to, extract(epoch FROM now() - updated_at)::integer AS silent_seconds
+       FROM ingest.progress ORDER BY committed_to, machine`,
+  );
+}
+
 /** @param isGivenUp whether to give up its unstored records. */
 export async function retireMachine(db: Postgres, name: string, isGivenUp: boolean): Promise<Retired | Refused> {
   return await db.transaction(async (queries) => {

@@ -1,5 +1,6 @@
 /** One origin for the whole API on this machine: the dashboard's endpoints and the SDK's, on one port with TLS. */
 import { randomUUID } from 'node:crypto';
+import { exposeAsOf } from '#api/analytics/as-of.ts';
 import { PostgresAuditTurns } from '#api/analytics/audit-turns.ts';
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
 import { certificateQuestion } from '#api/apps/served-host.ts';
@@ -58,6 +59,7 @@ const cache = new LinkCache({
 });
 
 const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock);
+exposeAsOf(metrics, apiDb);
 exposeOutbox(metrics, api.outbox);
 exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);
