@@ -21,6 +21,7 @@ import {
 } from './admin/local-store.ts';
 import { AdminError } from './admin/questions.ts';
 import { addRevisionCommands } from './admin/revision.ts';
+import { lostFramesSince } from './analytics/audit-turns.ts';
 
 /** Rewriting a table takes one long statement. */
 const rewriteTimeoutMs = 600_000;
@@ -92,7 +93,7 @@ async function run(addCommands: (program: Command, config: ToolConfig<'admin'>) 
       process.exitCode = 1;
     },
   };
-  addAuditCommand(program, records);
+  addAuditCommand(program, { ...records, lostSince: (from) => lostFramesSince(parts().db, from) });
   addRevisionCommands(program, { ...records, postgres: () => parts().db });
   addCommands(program, config);
   try {

@@ -40,6 +40,11 @@ export interface FrameRun {
   readonly to: number;
 }
 
+export interface LostFrames extends FrameRun {
+  /** At least. */
+  readonly records: number;
+}
+
 export interface BatchPart {
   readonly table: string;
   /** ClickHouse's partition, YYYYMM. */
@@ -108,8 +113,8 @@ export interface Checkpoints {
   unnumberedBatches(): Promise<UnnumberedBatch[]>;
   /** @throws LeaseLost */
   discardUnnumbered(lease: Lease, batchId: string): Promise<void>;
-  /** Only moves marks, past frames that no store has. @throws LeaseLost */
-  moveMarks(lease: Lease, marks: readonly LaneMarks[]): Promise<void>;
+  /** Only moves marks, past frames that no store has, and counts those that are lost. @throws LeaseLost */
+  moveMarks(lease: Lease, marks: readonly LaneMarks[], lost?: readonly LostFrames[]): Promise<void>;
   /**
    * BEFORE: from now on the batch may be in ClickHouse.
    * @param previousNo the last batch that was begun, which is finished.

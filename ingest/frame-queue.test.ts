@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
+import type { LostRange } from '#common/log/marks.ts';
 import { systemTime } from '#common/time.ts';
 import type { LogFrame } from './formed-batch.ts';
 import { FrameQueue } from './frame-queue.ts';
@@ -76,27 +77,59 @@ test('each frame is taken once, and a committed frame not at all', async () => {
   expect(queue.marksWith([{ header }])).toEqual([{ ...lane, mark: 2, ahead: [[5, 7]] }]);
 });
 
+test('frames that a journal has lost are closed once each, unless one of them is in progress or they are far above those seen', () => {
+  const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0, floor: 1 } as const;
+  const { floor: _, ...name } = lane;
+  const marks = [{ ...name, mark: 2, ahead: [[5, 6] as const, [9, 9] as const] }];
+  const queue = new FrameQueue(limits, marks, systemTime, () => undefined);
+  const closing = (lost: LostRange[], floor = 1) => queue.gapsIn([{ ...lane, floor, lost }]);
+  expect(closing([[3, 4, 500]])).toEqual([
+    { below: [], lost: [[3, 4, 500]], marks: { ...name, mark: 6, ahead: [[9, 9]] } },
+  ]);
+  // Of frames that are partly committed, how many records the others have is not known.
+  expect(closing([[4, 8, 500]])).toEqual([
+    {
+      below: [],
+      lost: [
+        [4, 4, 1],
+        [7, 8, 2],
+      ],
+      marks: { ...name, mark: 2, ahead: [[4, 9]] },
+    },
+  ]);
+  expect(closing([[1, 2, 2]])).toEqual([]);
+  expect(closing([[4, 4, 7]], 5)).toEqual([
+    { below: [[3, 3]], lost: [[4, 4, 7]], marks: { ...name, mark: 6, ahead: [[9, 9]] } },
+  ]);
+  expect(closing([[10, 10, 1]])).toMatchObject([{ lost: [[10, 10, 1]] }]);
+  expect(closing([[11, 11, 1]])).toEqual([]);
+  queue.push(frame(4, 1));
+  expect(closing([[3, 4, 2]])).toEqual([]);
+  expect(closing([[7, 8, 2]])).toHaveLength(1);
+});
+
 test('a gap below a journal’s oldest frame is closed, unless one of its frames is in progress or the lane’s mark is unread', () => {
   const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
   const marks = [{ ...lane, mark: 2, ahead: [[5, 6] as const, [9, 9] as const] }];
   const queue = new FrameQueue(limits, marks, systemTime, () => undefined);
-  const closed = { holes: [[3, 4]], marks: { ...lane, mark: 6, ahead: [[9, 9]] } };
-  expect(queue.gapsBelow([{ ...lane, floor: 6 }])).toEqual([closed]);
-  expect(queue.gapsBelow([{ ...lane, floor: 3 }])).toEqual([]);
+  const closed = { below: [[3, 4]], lost: [], marks: { ...lane, mark: 6, ahead: [[9, 9]] } };
+  expect(queue.gapsIn([{ ...lane, floor: 6 }])).toEqual([closed]);
+  expect(queue.gapsIn([{ ...lane, floor: 3 }])).toEqual([]);
   // No frame above those seen is closed, whatever floor is claimed.
   const all = {
-    holes: [
+    below: [
       [3, 4],
       [7, 8],
     ],
+    lost: [],
     marks: { ...lane, mark: 9, ahead: [] },
   };
-  expect(queue.gapsBelow([{ ...lane, floor: Number.MAX_SAFE_INTEGER }])).toEqual([all]);
+  expect(queue.gapsIn([{ ...lane, floor: Number.MAX_SAFE_INTEGER }])).toEqual([all]);
   queue.push(frame(4, 1));
-  expect(queue.gapsBelow([{ ...lane, floor: 6 }])).toEqual([]);
+  expect(queue.gapsIn([{ ...lane, floor: 6 }])).toEqual([]);
   const unknown = new FrameQueue(limits, [], systemTime, () => undefined);
   unknown.push(frame(7, 1));
-  expect(unknown.gapsBelow([{ ...lane, floor: 7 }])).toEqual([]);
+  expect(unknown.gapsIn([{ ...lane, floor: 7 }])).toEqual([]);
   expect(unknown.lanesToLearn([frame(7, 1), frame(8, 1)])).toEqual([{ producer_id: lane.producer_id, kind: 'click' }]);
   unknown.learn(0, unknown.lanesToLearn([frame(7, 1)]), marks);
   expect(unknown.lanesToLearn([frame(7, 1)])).toEqual([]);

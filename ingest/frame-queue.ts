@@ -1,6 +1,14 @@
 /** Frames that were read and are not committed yet. Each is taken once, and the waiting bytes are bounded. */
 import { frameHeaderBytes } from '#common/log/frame.ts';
-import { type FrameRange, FrameSet, type LaneFloor, type LaneMarks, laneKey, laneKeyOf } from '#common/log/marks.ts';
+import {
+  type FrameRange,
+  FrameSet,
+  type LaneFloor,
+  type LaneMarks,
+  type LostRange,
+  laneKey,
+  laneKeyOf,
+} from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Time } from '#common/time.ts';
 import type { LaneName } from './checkpoints.ts';
@@ -24,7 +32,10 @@ const rowBytesPerByte: Readonly<Record<RecordKind, number>> = { click: 0.9, inst
 const calmRows = 1_000;
 
 export interface Gap {
-  readonly holes: readonly FrameRange[];
+  /** Frames below all that the journal has. */
+  readonly below: readonly FrameRange[];
+  /** Frames that the journal has lost. */
+  readonly lost: readonly LostRange[];
   /** The marks after the gap is closed. */
   readonly marks: LaneMarks;
 }
@@ -163,19 +174,35 @@ export class FrameQueue {
 
   /**
    * Gaps of frames that are neither in a journal (according to its publisher) nor committed: they were committed before
-   * Postgres was restored. Call only after the log was read to its end. Changes no state.
+   * Postgres was restored, or the journal has lost them. Call only after the log was read to its end since the publisher
+   * said so. Changes no state.
    */
-  gapsBelow(floors: readonly LaneFloor[]): Gap[] {
-    return floors.flatMap(({ floor, ...lane }) => {
+  gapsIn(floors: readonly LaneFloor[]): Gap[] {
+    return floors.flatMap(({ floor, lost: inJournal = [], ...lane }) => {
       const state = this.#lanes.get(laneKey(lane.producer_id, lane));
       if (state?.isLearned !== true) return [];
+      const { committed, taken } = state;
       // Nothing above was ever seen, so a wrong floor must not close more.
-      const end = Math.min(floor, state.committed.top + 1);
-      if (state.committed.mark + 1 >= end) return [];
-      for (const frameNo of state.taken) if (frameNo < end) return [];
-      const holes = state.committed.holesIn(1, end - 1);
-      const closed = state.committed.union(new FrameSet(end - 1));
-      return [{ holes, marks: { ...lane, mark: closed.mark, ahead: closed.ahead } }];
+      const end = Math.min(floor, committed.top + 1);
+      const lost = inJournal
+        .filter(([from]) => from <= committed.top + 1)
+        .flatMap(([from, to, records]) =>
+          committed.holesIn(from, to).map(([first, last]): LostRange => {
+            const frames = last - first + 1;
+            return [first, last, frames === to - from + 1 ? records : frames];
+          }),
+        );
+      for (const no of taken) if (no < end || lost.some(([from, to]) => no >= from && no <= to)) return [];
+      const withLost = committed.union(
+        new FrameSet(
+          0,
+          lost.map(([from, to]) => [from, to]),
+        ),
+      );
+      const below = withLost.holesIn(1, end - 1);
+      if (below.length + lost.length === 0) return [];
+      const { mark, ahead } = withLost.union(new FrameSet(end - 1));
+      return [{ below, lost, marks: { ...lane, mark, ahead } }];
     });
   }
 

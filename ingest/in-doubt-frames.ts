@@ -89,13 +89,13 @@ export class InDoubtFrames {
     return done;
   }
 
-  /** How many frames of these runs are not in doubt. */
-  countOthers(runs: readonly FrameRun[]): number {
-    if (this.#isAll) return 0;
-    return runs.reduce((sum, run) => {
+  /** The frames of these runs that are not in doubt. */
+  othersOf(runs: readonly FrameRun[]): readonly FrameRun[] {
+    if (this.#isAll) return [];
+    return runs.flatMap((run) => {
       const in_doubt = (this.#lanes.get(keyOf(run)) ?? []).map(([from, to]): FrameRun => ({ ...run, from, to }));
-      return in_doubt.reduce(without, [run]).reduce((left, { from, to }) => left + to - from + 1, sum);
-    }, 0);
+      return in_doubt.reduce(without, [run]);
+    });
   }
 
   #has(name: Pick<LogFrame['header'], 'producer_id' | 'kind' | 'frame_no'>): boolean {

@@ -9,6 +9,7 @@ import {
   type LaneName,
   type Lease,
   LeaseLost,
+  type LostFrames,
   marksReadDays,
   type Revision,
   type RevisionDone,
@@ -152,8 +153,19 @@ export class PostgresCheckpoints implements Checkpoints {
     await this.#owned(lease, (queries) => forget(queries, lease.partition, [batchNo]));
   }
 
-  async moveMarks(lease: Lease, marks: readonly LaneMarks[]): Promise<void> {
-    await this.#owned(lease, (queries) => writeMarks(queries, marks));
+  async moveMarks(lease: Lease, marks: readonly LaneMarks[], lost: readonly LostFrames[] = []): Promise<void> {
+    await this.#owned(lease, async (queries) => {
+      await writeMarks(queries, marks);
+      // If this is repeated after a lost response, the frames are still counted once.
+      if (lost.length > 0)
+        await queries.execute(
+          `INSERT INTO ingest.lost_frames (partition, kind, producer_id, frame_from, frame_to, records)
+           SELECT $1, kind, producer_id, "from", "to", records
+           FROM jsonb_to_recordset($2) AS given (producer_id text, kind text, "from" bigint, "to" bigint, records bigint)
+           ON CONFLICT DO NOTHING`,
+          [lease.partition, JSON.stringify(lost)],
+        );
+    });
   }
 
   async unnumberedBatches(): Promise<UnnumberedBatch[]> {

@@ -20,9 +20,10 @@
  * - Marks move in the transaction that removes the batch, and only for frames whose rows are in ClickHouse.
  */
 import type { BatchName } from '#clickhouse/rows.ts';
+import type { FrameRange, LostRange } from '#common/log/marks.ts';
 import { sleep } from '#common/time.ts';
 import { BatchNumbers } from './batch-numbers.ts';
-import type { BatchEntry, FrameRun } from './checkpoints.ts';
+import type { BatchEntry, FrameRun, LostFrames } from './checkpoints.ts';
 import { type FormedBatch, type FormedPart, type LogFrame, runsOf } from './formed-batch.ts';
 import type { Gap } from './frame-queue.ts';
 import type { HeldPartition } from './held-partition.ts';
@@ -117,20 +118,28 @@ export class Sink {
    */
   async closeGaps(gaps: readonly Gap[]): Promise<void> {
     const { parts, queue, lease, inDoubt, counters } = this.held;
-    for (const { holes, marks } of gaps) {
+    for (const { below, lost, marks } of gaps) {
       const { producer_id, kind, partition } = marks;
-      const runs = holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to }));
-      // Dropped repeats have no row, so for installs and events a missing row proves nothing.
-      const missing = kind === 'click' ? inDoubt.countOthers(runs) : 0;
-      await this.held.patiently(() => parts.checkpoints.moveMarks(lease.lease, [marks]));
+      const runOf = ([from, to]: FrameRange): FrameRun => ({ producer_id, kind, from, to });
+      // Dropped repeats have no row, so for installs and events a missing row proves nothing; a damaged journal does.
+      const missing: LostRange[] = kind === 'click' ? below.map(([from, to]) => [from, to, 0]) : [];
+      const all = [...missing, ...lost].flatMap(([from, to, records]) =>
+        inDoubt.othersOf([runOf([from, to])]).map((run): LostFrames => {
+          const frames = framesIn([run]);
+          return { ...run, records: frames === to - from + 1 ? Math.max(records, frames) : frames };
+        }),
+      );
+      await this.held.patiently(() => parts.checkpoints.moveMarks(lease.lease, [marks], all));
       queue.committed([], [marks]);
-      for (const batchNo of inDoubt.committed(runs)) {
+      const closed = [...below, ...lost].map(([from, to]) => runOf([from, to]));
+      for (const batchNo of inDoubt.committed(closed)) {
         await this.held.patiently(() => parts.checkpoints.discard(lease.lease, batchNo));
       }
-      const frames = holes.reduce((sum, [from, to]) => sum + to - from + 1, 0);
+      const [frames, missingFrames] = [framesIn(closed), framesIn(all)];
       counters.frames_closed += frames;
-      counters.frames_missing += missing;
-      parts.log({ producer_id, kind, partition, frames, missing }, 'frames are gone from journals and log');
+      counters.frames_missing += missingFrames;
+      const fields = { producer_id, kind, partition, frames, missing: missingFrames };
+      parts.log(fields, 'frames are gone from journals and log');
     }
   }
 
@@ -173,6 +182,10 @@ export class Sink {
     counters.rows += batch.rows;
     for (const count of batch.rejections.values()) counters.dead_letters += count;
   }
+}
+
+function framesIn(runs: readonly FrameRun[]): number {
+  return runs.reduce((sum, { from, to }) => sum + to - from + 1, 0);
 }
 
 function entryOf(batch: FormedBatch): BatchEntry {

@@ -17,8 +17,6 @@ export class StoringLoop {
   /** Serializes everything that is stored: batches, and late attributions between them. */
   #turn: Promise<void> = Promise.resolve();
   #newestBatch: Promise<void> = Promise.resolve();
-  /** Pending while marks are moved without a batch; nothing is stored in the meantime. */
-  #closing: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
 
   constructor(sink: Sink, exchange: MarkExchange) {
@@ -78,7 +76,6 @@ export class StoringLoop {
     await this.#turn;
     decided();
     if (this.#failure !== undefined) throw this.#failure.error;
-    await this.#closing;
   }
 
   /** Runs work that stores something while nothing else is being stored. */
@@ -87,15 +84,19 @@ export class StoringLoop {
   }
 
   /**
-   * Closes the gaps below the floors of publishers, unless a frame waits or is being stored: its batch would move the same
-   * marks. Call only when everything in the log was read.
+   * Closes the gaps that publishers have announced, as soon as nothing is being stored. Call only when everything in the
+   * log was read.
    */
   closeGaps(): void {
-    if (!this.isIdle) return;
-    const gaps = this.#sink.held.queue.gapsBelow(this.#exchange.takeFloors());
-    if (gaps.length === 0) return;
-    this.#closing = this.#sink.closeGaps(gaps).then(() => this.#exchange.announce(gaps.map((gap) => gap.marks)));
-    this.#closing.catch(() => this.#sink.held.queue.stop());
+    const { queue } = this.#sink.held;
+    const floors = this.#exchange.takeFloors();
+    if (queue.gapsIn(floors).length === 0) return;
+    const closed = this.inTurn(async () => {
+      const gaps = queue.gapsIn(floors);
+      await this.#sink.closeGaps(gaps);
+      this.#exchange.announce(gaps.map((gap) => gap.marks));
+    });
+    closed.catch((error: unknown) => this.fail(error));
   }
 
   #inOrder(work: () => Promise<void>): Promise<void> {
@@ -120,7 +121,6 @@ export class StoringLoop {
   async #whileStoring(work: () => Promise<void>): Promise<void> {
     this.#isStoring = true;
     try {
-      await this.#closing;
       await work();
     } finally {
       this.#isStoring = false;

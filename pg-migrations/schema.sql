@@ -56,6 +56,17 @@ CREATE TABLE ingest.lease (
   CONSTRAINT lease_pkey PRIMARY KEY (partition)
 );
 
+CREATE TABLE ingest.lost_frames (
+  partition integer NOT NULL,
+  kind text NOT NULL,
+  producer_id text NOT NULL,
+  frame_from bigint NOT NULL,
+  frame_to bigint NOT NULL,
+  records bigint NOT NULL,
+  noted_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT lost_frames_pkey PRIMARY KEY (partition, kind, producer_id, frame_from)
+);
+
 CREATE TABLE ingest.mark (
   producer_id text NOT NULL,
   kind text NOT NULL,
@@ -888,6 +899,8 @@ CREATE TABLE public.webhook_messages (
 CREATE UNIQUE INDEX batch_number ON ingest.batch USING btree (partition, batch_no) WHERE (batch_no > 0);
 
 CREATE INDEX batch_partition ON ingest.batch USING btree (partition);
+
+CREATE INDEX lost_frames_noted_at ON ingest.lost_frames USING btree (noted_at);
 
 CREATE INDEX ad_postbacks_newest ON public.ad_postbacks USING btree (app_id, received_at, id);
 

@@ -8,7 +8,7 @@ export class Producer {
   readonly reader: ProducerReader;
   /** Added to message ids once the sink has skipped a frame. */
   attempt = 0;
-  /** Why its journal cannot be read further; empty if it can. */
+  /** The damage that was reported; empty if there is none. */
   damage = '';
 
   constructor(reader: ProducerReader) {
@@ -29,6 +29,7 @@ export async function scanJournals(
   producers: Map<string, Producer>,
   missing: MissingLocks,
 ): Promise<void> {
+  const found = new Set<string>();
   for (const slot of foldersIn(disk, root)) {
     const slotFolder = join(root, slot);
     // Check the lock first: if it is free, what is on disk after that is complete.
@@ -45,8 +46,15 @@ export async function scanJournals(
         producer = new Producer(new ProducerReader(disk, join(slotFolder, producerId), producerId));
         producers.set(producerId, producer);
       }
+      found.add(producerId);
       producer.reader.scan();
       producer.reader.isAlive = isHeld && producerId === newest;
     }
+  }
+  for (const [producerId, { reader }] of producers) {
+    if (found.has(producerId)) continue;
+    // Someone deleted its folder.
+    reader.isAlive = false;
+    reader.scan();
   }
 }

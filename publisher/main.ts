@@ -62,7 +62,10 @@ function publisherOn(nats: Nats): Publisher {
         keepInstallation(root, id),
       ),
     onDamage: (producer_id, reason) =>
-      log.error({ producer_id, reason }, 'a journal is damaged; its files are left as they are'),
+      log.error(
+        { producer_id, reason },
+        'a journal is damaged: what is intact is published, and a damaged file is kept',
+      ),
     log: (line) => log.warn(line),
   });
 }
@@ -97,7 +100,7 @@ function expose(publisher: Publisher): void {
   const gauges: Record<string, readonly [help: string, read: () => number]> = {
     messages_in_flight: ['Messages that were sent and not acknowledged yet.', () => publisher.messagesInFlight],
     log_refuses: ['1 while the log accepts no records.', () => (publisher.refusal === '' ? 0 : 1)],
-    damaged_journals: ['Journals with corrupted files.', () => publisher.damaged.length],
+    damaged_journals: ['Journals with damaged or missing files.', () => publisher.damaged.length],
     uncommitted_seconds: [
       'How far the statistics lag behind on this machine.',
       () => Math.max(0, (nodeSystem.time.now() - publisher.committedTo) / 1000),

@@ -1,20 +1,19 @@
 /**
  * Reads the journal of one producer from its first segment on, while it is being written or after its process has died.
  *
- * An incomplete or damaged end of a segment means: not written yet (the last segment of a live producer), cut off by a
- * crash (the last segment of a dead one), or rewritten in the next segment after an error. A damaged frame before
- * intact ones, or a gap in the frame numbers of a lane, means that the disk lost data: reading stops there permanently,
- * the files are kept, and an operator has to examine them.
+ * After a failed sync, the affected frames are rewritten into a new segment, and if the power is then lost, a later
+ * frame may survive in front of them. So frames are returned in the order in which they are on disk, and one that was
+ * rewritten is returned twice; the marks of the sink drop it.
  *
- * After a failed sync, the affected frames are rewritten into a new segment. If the power is then lost, a later frame
- * may have survived in front of them. So frames after a gap are skipped until the missing frame is found; the gap is
- * damage only if no later segment has that frame.
+ * The numbers of a lane's frames have no gap. A number that is in no file although later ones are is lost: its frame was
+ * damaged, or its file was. It is reported as lost once it was missing for a while in everything that can be read.
  */
 import { join } from 'node:path';
 import type { Disk } from '#common/journal/disk.ts';
 import { segmentName, segmentShape } from '#common/journal/segment.ts';
-import { type FrameHeader, frameBytesMax, type Lane, readFrame } from '#common/log/frame.ts';
-import { type LaneFloor, laneKeyOf } from '#common/log/marks.ts';
+import { type BadBytes, SegmentReader } from '#common/journal/segment-reader.ts';
+import type { FrameHeader, Lane } from '#common/log/frame.ts';
+import { FrameSet, type LaneFloor, type LostRange, laneKeyOf, lostRangesMax } from '#common/log/marks.ts';
 
 export interface JournalFrame {
   readonly header: FrameHeader;
@@ -30,11 +29,8 @@ export interface Position {
 
 export type ReadOutcome =
   | { readonly state: 'frame'; readonly frame: JournalFrame }
-  /** A frame after a gap was skipped. */
-  | { readonly state: 'skipped' }
   /** Nothing more at the moment. */
-  | { readonly state: 'end' }
-  | { readonly state: 'damaged'; readonly reason: string };
+  | { readonly state: 'end' };
 
 /** The state of one file. */
 export interface SegmentState {
@@ -46,40 +42,48 @@ export interface SegmentState {
   isFinished: boolean;
   /** Its length when it was finished. */
   bytes: number;
+  /** Bytes of its torn tail. */
+  tornBytes: number;
+  /** Places in front of intact frames that are no frame, by offset. A file with such a place is kept. */
+  readonly damage: Map<number, string>;
 }
 
-const chunkBytes = 1_048_576;
-const empty = Buffer.alloc(0);
-/** Shared read buffer; the bytes are then copied into memory of their own size. */
-const chunk = Buffer.allocUnsafeSlow(chunkBytes);
-const magicText = Buffer.from('SPF1');
+interface SeenLane {
+  /** Everything below the first frame, if the producer was not read from its beginning, and each frame on disk. */
+  frames: FrameSet;
+  low: number;
+  /** The last frame that was begun: its header is there, but what follows it is damaged. */
+  begun: number;
+  /** Records of damaged frames whose header survived. */
+  readonly records: Map<number, number>;
+}
+
+interface Hole {
+  readonly from: number;
+  readonly to: number;
+  readonly since: number;
+}
+
+/** A process rewrites frames at once after an error; the rest is for its publisher to see them. */
+const missingMs = 10_000;
 
 export class ProducerReader {
   readonly folder: string;
   readonly producerId: string;
   readonly #disk: Disk;
-  /** Bytes of torn tails that were skipped. */
-  tornBytes = 0;
   #isAlive = true;
   #segments: SegmentState[] = [];
   #at = 0;
+  #file: SegmentReader | undefined;
   #offset = 0;
-  #file = -1;
-  /** The bytes of the file from #offset on are in #buffer from #from to #to. */
-  #buffer = empty;
-  #from = 0;
-  #to = 0;
   #isWhole = true;
-  #lastFrame = new Map<string, number>();
-  /** By lane, the first frame that was read since the reader began or went back. */
-  #firstFrame = new Map<string, number>();
-  /**
-   * By lane, a missing frame, and the damage to report if it is not found. Also kept when reading starts again, which may
-   * be behind the gap.
-   */
-  #gaps = new Map<string, { readonly missing: number; readonly reason: string }>();
+  readonly #seen = new Map<string, SeenLane>();
+  #holes = new Map<string, readonly Hole[]>();
   #hasReachedEnd = false;
-  #damage = '';
+  /** Frames that were seen may be gone since. */
+  #mustReadAgain = false;
+  #isFolderGone = false;
+  #lossReason = '';
 
   constructor(disk: Disk, folder: string, producerId: string) {
     this.#disk = disk;
@@ -103,57 +107,94 @@ export class ProducerReader {
     return this.#segments;
   }
 
-  /** The oldest frame on disk of each lane that was read; empty until everything was read once. */
-  get floors(): LaneFloor[] {
-    const floors = new Map<string, LaneFloor>();
+  /** Bytes of torn tails that were skipped. */
+  get tornBytes(): number {
+    return this.#segments.reduce((sum, segment) => sum + segment.tornBytes, 0);
+  }
+
+  /** What is damaged; empty if nothing is. */
+  get damage(): string {
+    for (const { name, damage } of this.#segments) {
+      for (const what of damage.values()) return `${what} of ${join(this.folder, name)}`;
+    }
+    return this.#lossReason;
+  }
+
+  /** The first segment that may be deleted once its frames are committed. */
+  get oldest(): SegmentState | undefined {
+    return this.#segments.find(({ damage }) => damage.size === 0);
+  }
+
+  /** Read to the end of a dead producer's last segment. */
+  get isFinished(): boolean {
+    return this.#segments.every((segment) => segment.isFinished);
+  }
+
+  /**
+   * The oldest frame on disk of each lane that was read, and the frames above it that are lost; empty until everything
+   * was read once. @param now by a clock that does not jump.
+   */
+  floors(now: number): LaneFloor[] {
     if (!this.#hasReachedEnd) return [];
+    const floors = new Map<string, LaneFloor>();
     for (const segment of this.#segments) {
       for (const [key, { lane, first }] of segment.frames) {
         const floor = Math.min(first, floors.get(key)?.floor ?? first);
         floors.set(key, { ...lane, producer_id: this.producerId, floor });
       }
     }
-    return [...floors.values()];
+    const holes = new Map<string, readonly Hole[]>();
+    this.#lossReason = '';
+    const all = [...floors].map(([key, floor]): LaneFloor => {
+      const missing = this.#missingOf(key, now);
+      holes.set(key, missing);
+      const lost = missing.filter(({ since }) => now - since >= missingMs).map((hole) => this.#lost(key, hole));
+      return lost.length === 0 ? floor : { ...floor, lost };
+    });
+    this.#holes = holes;
+    return all;
   }
 
-  /** Read to the end of a dead producer's last segment. */
-  get isFinished(): boolean {
-    return this.#damage === '' && this.#segments.every((segment) => segment.isFinished);
-  }
-
-  /** Adds new segments. */
+  /** Adds new segments, and forgets those that someone deleted. */
   scan(): void {
+    const names = this.#names();
     const known = new Set(this.#segments.map((segment) => segment.name));
-    const names = this.#disk.names(this.folder).filter((name) => segmentShape.test(name) && !known.has(name));
-    if (this.#segments.length === 0 && names.length > 0) this.#isWhole = names.sort()[0] === segmentName(1);
-    for (const name of names.sort()) {
-      this.#segments.push({ no: Number.parseInt(name, 10), name, frames: new Map(), isFinished: false, bytes: 0 });
+    if (this.#segments.some((segment) => !names.includes(segment.name))) {
+      this.#segments = this.#segments.filter((segment) => names.includes(segment.name));
+      this.rewind();
+    }
+    const added = names.filter((name) => !known.has(name));
+    if (this.#segments.length === 0 && added.length > 0) this.#isWhole = added[0] === segmentName(1);
+    for (const name of added) {
+      const state = { isFinished: false, bytes: 0, tornBytes: 0, damage: new Map() };
+      this.#segments.push({ no: Number.parseInt(name, 10), name, frames: new Map(), ...state });
     }
   }
 
   next(): ReadOutcome {
-    if (this.#damage !== '') return { state: 'damaged', reason: this.#damage };
     for (;;) {
       const segment = this.#segments[this.#at];
       if (segment === undefined) return { state: 'end' };
-      const read = this.#readAt(segment);
-      if (read.state === 'frame' || read.state === 'skipped') return read;
-      if (read.state === 'damaged') {
-        this.#damage = read.reason;
-        return read;
+      this.#file ??= new SegmentReader(this.#disk, this.#pathOf(segment), this.producerId, this.#offset);
+      const read = this.#file.next();
+      this.#offset = this.#file.offset;
+      if (read.state === 'frame') {
+        const { header, bytes, offset } = read;
+        this.#note(segment, header);
+        return { state: 'frame', frame: { header, bytes, position: { segment: segment.no, offset } } };
       }
-      if (this.#at === this.#segments.length - 1) {
-        const [gap] = this.#gaps.values();
-        if (gap !== undefined) {
-          this.#damage = gap.reason;
-          return { state: 'damaged', reason: gap.reason };
-        }
-        if (!this.#isAlive) this.#finish(segment);
+      if (read.state === 'damaged') {
+        this.#noteDamage(segment, read.place);
+        continue;
+      }
+      const isLast = this.#at === this.#segments.length - 1;
+      if (!isLast || !this.#isAlive) this.#finish(segment, read.tail);
+      if (!isLast) this.#enter(this.#at + 1, 0);
+      else if (this.#mustReadAgain) this.rewind();
+      else {
         this.#hasReachedEnd = true;
         return { state: 'end' };
       }
-      this.#finish(segment);
-      this.#enter(this.#at + 1, 0);
     }
   }
 
@@ -164,54 +205,67 @@ export class ProducerReader {
   rewind(position?: Position): void {
     const at = position === undefined ? 0 : this.#segments.findIndex((segment) => segment.no === position.segment);
     if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;
-    const segment = this.#segments[Math.max(at, 0)];
     const offset = at === -1 ? 0 : (position?.offset ?? 0);
-    this.#damage = '';
-    this.#lastFrame = new Map();
-    this.#firstFrame = new Map();
-    this.#isWhole = segment === undefined || (segment.no === 1 && offset === 0);
     for (const segment of this.#segments.slice(Math.max(at, 0))) segment.isFinished = false;
     this.#enter(Math.max(at, 0), offset);
+    if (this.#at > 0 || offset > 0) return;
+    this.#isWhole = (this.#segments[0]?.no ?? 1) === 1;
+    this.#seen.clear();
+    this.#hasReachedEnd = false;
+    this.#mustReadAgain = false;
   }
 
   /**
-   * Deletes the first segment, which has been read to its end. @returns false, keeping the file, if it has grown since:
+   * Deletes the oldest segment, which has been read to its end. @returns false, keeping the file, if it has grown since:
    * its supposedly dead writer is alive.
    */
-  removeFirst(): boolean {
-    const segment = this.#segments[0];
+  removeOldest(): boolean {
+    const segment = this.oldest;
     if (segment === undefined) return false;
-    const path = join(this.folder, segment.name);
+    const path = this.#pathOf(segment);
     if ((this.#disk.bytesOf(path) ?? 0) > segment.bytes) {
       segment.isFinished = false;
       return false;
     }
-    this.#segments.shift();
-    if (this.#at === 0) this.#enter(0, 0);
-    else this.#at--;
+    const at = this.#segments.indexOf(segment);
+    this.#segments.splice(at, 1);
+    if (this.#at === at) this.#enter(at, 0);
+    else if (this.#at > at) this.#at--;
     this.#disk.removeFile(path);
     return true;
   }
 
-  /** Deletes the empty folder of a dead producer. */
+  /** Deletes the folder of a dead producer, unless someone has put other files there. */
   removeFolder(): void {
     this.close();
-    this.#disk.removeEmptyFolder(this.folder);
+    if (this.#isFolderGone) return;
+    try {
+      this.#disk.removeEmptyFolder(this.folder);
+    } catch {
+      // Its files are kept; it costs a look at each scan.
+    }
   }
 
   /** Closes the file; the next read continues at the same position. */
   close(): void {
-    if (this.#file !== -1) this.#disk.close(this.#file);
-    this.#file = -1;
-    this.#buffer = empty;
-    this.#from = 0;
-    this.#to = 0;
+    this.#file?.close();
+    this.#file = undefined;
   }
 
-  /** Read to its end. While a frame is missing, what follows the gap is not finished, and so is not deleted. */
-  #finish(segment: SegmentState): void {
-    segment.isFinished = this.#gaps.size === 0;
-    segment.bytes = this.#offset + this.#to - this.#from;
+  #names(): string[] {
+    try {
+      return this.#disk
+        .names(this.folder)
+        .filter((name) => segmentShape.test(name))
+        .sort();
+    } catch {
+      this.#isFolderGone = true;
+      return [];
+    }
+  }
+
+  #pathOf(segment: SegmentState): string {
+    return join(this.folder, segment.name);
   }
 
   #enter(at: number, offset: number): void {
@@ -220,87 +274,78 @@ export class ProducerReader {
     this.#offset = offset;
   }
 
-  #readAt(segment: SegmentState): ReadOutcome {
-    for (;;) {
-      const readable = this.#buffer.subarray(this.#from, this.#to);
-      const read = readFrame(readable, 0);
-      if (read.state === 'frame') {
-        const frame = {
-          header: read.header,
-          bytes: readable.subarray(0, read.bytes),
-          position: { segment: segment.no, offset: this.#offset },
-        };
-        this.#offset += read.bytes;
-        this.#from += read.bytes;
-        const outcome = this.#accept(segment, frame);
-        if (outcome !== undefined) return outcome;
-      } else if (this.#refill(segment) === 0) {
-        return this.#tail(segment, read.state === 'bad', this.#buffer.subarray(this.#from, this.#to));
-      }
+  #finish(segment: SegmentState, tail: BadBytes): void {
+    segment.isFinished = true;
+    segment.bytes = this.#file?.bytesRead ?? 0;
+    segment.tornBytes = tail.bytes;
+    for (const header of tail.headers) {
+      const seen = this.#seen.get(laneKeyOf(header));
+      if (seen === undefined || header.frame_no !== Math.max(seen.frames.top, seen.begun) + 1) continue;
+      seen.begun = header.frame_no;
+      seen.records.set(header.frame_no, header.records);
     }
   }
 
-  /** Checks the number of a frame. @returns undefined for a known frame that was rewritten after an error. */
-  #accept(segment: SegmentState, frame: JournalFrame): ReadOutcome | undefined {
-    const key = laneKeyOf(frame.header);
-    const { frame_no } = frame.header;
-    const missing = this.#gaps.get(key)?.missing ?? Number.POSITIVE_INFINITY;
-    const first = this.#isWhole ? 1 : Math.min(frame_no, missing);
-    const expected = (this.#lastFrame.get(key) ?? first - 1) + 1;
-    if (frame_no > expected) {
-      if (expected < missing) {
-        const reason = `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}`;
-        this.#gaps.set(key, { missing: expected, reason });
-      }
-      return { state: 'skipped' };
-    }
-    // A frame older than the first was rewritten after it.
-    if (frame_no < expected && frame_no >= (this.#firstFrame.get(key) ?? 0)) return undefined;
-    if (frame_no === expected) this.#lastFrame.set(key, frame_no);
-    if (!this.#firstFrame.has(key)) this.#firstFrame.set(key, this.#isWhole ? 0 : frame_no);
-    if (frame_no === missing && this.#gaps.delete(key) && this.#gaps.size === 0)
-      for (const before of this.#segments.slice(0, this.#at)) before.isFinished = true;
+  #note(segment: SegmentState, header: FrameHeader): void {
+    const key = laneKeyOf(header);
+    const { frame_no, kind, partition } = header;
+    this.#see(key, frame_no);
     const seen = segment.frames.get(key);
     if (seen === undefined) {
-      const { kind, partition } = frame.header;
       segment.frames.set(key, { lane: { kind, partition }, first: frame_no, last: frame_no });
     } else {
       seen.first = Math.min(seen.first, frame_no);
       seen.last = Math.max(seen.last, frame_no);
     }
-    return { state: 'frame', frame };
   }
 
-  /** Reads more of the file. @returns how many bytes were read. */
-  #refill(segment: SegmentState): number {
-    if (this.#file === -1) this.#file = this.#disk.openToRead(join(this.folder, segment.name));
-    const kept = this.#to - this.#from;
-    if (kept > frameBytesMax) return 0;
-    const bytes = this.#disk.read(this.#file, chunk, this.#offset + kept);
-    if (bytes === 0) return 0;
-    // Frames that were returned still use the old buffer.
-    const larger = Buffer.allocUnsafeSlow(kept + bytes);
-    this.#buffer.copy(larger, 0, this.#from, this.#to);
-    chunk.copy(larger, kept, 0, bytes);
-    this.#buffer = larger;
-    this.#from = 0;
-    this.#to = larger.length;
-    return bytes;
-  }
-
-  /** Classifies the end of the readable part of a segment: nothing, a torn tail, or damage. */
-  #tail(segment: SegmentState, isBad: boolean, tail: Buffer): ReadOutcome {
-    if (tail.length === 0) return { state: 'end' };
-    const damaged: ReadOutcome = {
-      state: 'damaged',
-      reason: `a damaged frame at byte ${this.#offset} of ${segment.name}`,
-    };
-    if (isBad && tail.length > frameBytesMax) return damaged;
-    for (let at = tail.indexOf(magicText, 1); at !== -1; at = tail.indexOf(magicText, at + 1)) {
-      if (readFrame(tail, at).state === 'frame') return damaged;
+  #see(key: string, frameNo: number): void {
+    const lane = this.#laneOf(key, frameNo);
+    if (frameNo < lane.low) {
+      const { mark, ahead } = lane.frames;
+      lane.frames = new FrameSet(frameNo - 1, mark < lane.low ? ahead : [[lane.low, mark], ...ahead]);
+      lane.low = frameNo;
     }
-    const isLast = this.#at === this.#segments.length - 1;
-    if (!isLast || !this.#isAlive) this.tornBytes += tail.length;
-    return { state: 'end' };
+    lane.frames.add(frameNo);
+  }
+
+  #laneOf(key: string, firstNo: number): SeenLane {
+    let lane = this.#seen.get(key);
+    if (lane === undefined) {
+      const low = this.#isWhole ? 1 : firstNo;
+      lane = { frames: new FrameSet(low - 1), low, begun: 0, records: new Map() };
+      this.#seen.set(key, lane);
+    }
+    return lane;
+  }
+
+  #noteDamage(segment: SegmentState, { offset, bytes, headers }: BadBytes): void {
+    if (!segment.damage.has(offset)) {
+      segment.damage.set(offset, `a damaged place at byte ${offset}, ${bytes} bytes,`);
+      // Frames that were seen there before are lost now.
+      this.#mustReadAgain = true;
+    }
+    for (const header of headers)
+      this.#laneOf(laneKeyOf(header), header.frame_no).records.set(header.frame_no, header.records);
+  }
+
+  /** The numbers of a lane that are in no file. */
+  #missingOf(key: string, now: number): Hole[] {
+    const seen = this.#seen.get(key);
+    if (seen === undefined) return [];
+    const before = this.#holes.get(key) ?? [];
+    const holes = seen.frames.holesIn(1, Math.max(seen.frames.top, seen.begun)).slice(0, lostRangesMax);
+    return holes.map(([from, to]) => {
+      const known = before.find((hole) => hole.from <= from && to <= hole.to);
+      return { from, to, since: known?.since ?? now };
+    });
+  }
+
+  #lost(key: string, { from, to }: Hole): LostRange {
+    if (this.#lossReason === '') this.#lossReason = `frames ${from} to ${to} of ${key} are in no file`;
+    let records = to - from + 1;
+    for (const [frameNo, count] of this.#seen.get(key)?.records ?? [])
+      if (frameNo >= from && frameNo <= to) records += count - 1;
+    return [from, to, records];
   }
 }

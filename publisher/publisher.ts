@@ -16,7 +16,14 @@
  */
 import type { System } from '#common/journal/system.ts';
 import { messageIdOf } from '#common/log/frame.ts';
-import { decodeAnnouncement, encodeMarksRequest, laneKeyOf, machineNameTaken } from '#common/log/marks.ts';
+import {
+  decodeAnnouncement,
+  encodeMarksRequest,
+  type LaneFloor,
+  laneKey,
+  laneKeyOf,
+  machineNameTaken,
+} from '#common/log/marks.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
 import { type MissingLocks, type Producer, scanJournals } from './journal-scanner.ts';
@@ -49,7 +56,7 @@ export interface PublisherOptions {
   readonly onNameTaken?: () => void;
   readonly nats: NatsClient;
   readonly system: System;
-  /** Called once per producer whose journal can't be read further. */
+  /** Called once per producer whose journal is damaged: what is intact is published. */
   readonly onDamage: (producerId: string, reason: string) => void;
   readonly log: (line: string) => void;
   /**
@@ -168,10 +175,21 @@ export class Publisher {
 
   #askForMarks(): void {
     this.#askAt = this.#options.system.time.elapsed() + marksIntervalMs;
-    const floors = [...this.#producers.values()].flatMap(({ reader }) => reader.floors);
-    const producerIds = encodeMarksRequest(this.#producers.keys(), floors);
+    const producerIds = encodeMarksRequest(this.#producers.keys(), this.#floors());
     const { nats } = this.#options;
     nats.publish(nats.names.marksRequest, producerIds, { reply: nats.names.marks });
+  }
+
+  /** What the journals have and what they have lost, apart from what the sink knows to be lost. */
+  #floors(): LaneFloor[] {
+    const now = this.#options.system.time.elapsed();
+    return [...this.#producers.values()].flatMap(({ reader }) =>
+      reader.floors(now).map(({ lost = [], ...floor }) => {
+        const marks = this.#lanes.marksOf(laneKey(floor.producer_id, floor));
+        const unknown = lost.filter(([from, to]) => !marks.hasAll(from, to));
+        return unknown.length === 0 ? floor : { ...floor, lost: unknown };
+      }),
+    );
   }
 
   /** The connection or the stream was lost, so the contents of the log are unknown. */
@@ -199,6 +217,7 @@ export class Publisher {
         this.#scanBeganAt = time.now();
         await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
         this.#scanAt = now + scanIntervalMs;
+        this.#noteDamage();
         this.#expire(now);
         this.#sweep();
         this.#tellProgress(now);
@@ -232,17 +251,9 @@ export class Publisher {
           break;
         }
         const read = producer.reader.next();
-        if (read.state === 'end') {
-          producer.damage = '';
-          break;
-        }
-        if (read.state === 'damaged') {
-          if (producer.damage !== read.reason) this.#options.onDamage(producer.reader.producerId, read.reason);
-          producer.damage = read.reason;
-          break;
-        }
+        if (read.state === 'end') break;
         turns++;
-        if (read.state === 'frame') this.#collect(producer, read.frame);
+        this.#collect(producer, read.frame);
       }
       this.#collector.flush();
     }
@@ -357,19 +368,27 @@ export class Publisher {
     if (this.#installationId !== '') this.#askForMarks();
   }
 
-  /** Deletes what the sink has committed. */
+  #noteDamage(): void {
+    for (const producer of this.#producers.values()) {
+      const { damage, producerId } = producer.reader;
+      if (producer.damage === '' && damage !== '') this.#options.onDamage(producerId, damage);
+      producer.damage = damage;
+    }
+  }
+
+  /** Deletes what the sink has committed, except files with damaged places. */
   #sweep(): void {
     for (const [producerId, producer] of this.#producers) {
       const { reader } = producer;
       for (;;) {
-        const first = reader.segments[0];
-        if (first === undefined || !first.isFinished) break;
-        if (![...first.frames].every(([key, seen]) => this.#lanes.marksOf(key).hasAll(seen.first, seen.last))) break;
-        if (!reader.removeFirst()) break;
+        const { oldest } = reader;
+        if (oldest === undefined || !oldest.isFinished) break;
+        if (![...oldest.frames].every(([key, seen]) => this.#lanes.marksOf(key).hasAll(seen.first, seen.last))) break;
+        if (!reader.removeOldest()) break;
+        this.counters.torn_bytes += oldest.tornBytes;
         this.counters.segments_deleted++;
       }
-      if (reader.isAlive || reader.segments.length > 0 || producer.damage !== '') continue;
-      this.counters.torn_bytes += reader.tornBytes;
+      if (reader.isAlive || reader.segments.length > 0) continue;
       reader.removeFolder();
       this.#producers.delete(producerId);
       this.#lanes.forget(producerId);

@@ -1,11 +1,13 @@
 import { Command } from 'commander';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
+import type { LostFrames } from '#clickhouse/queries/audit-frames.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { addAuditCommand } from './audit.ts';
 
 let store: TestDatabase;
 let client: ClickHouse;
+const lost: LostFrames[] = [];
 
 beforeAll(async () => {
   store = await clickhouseForTest();
@@ -22,6 +24,7 @@ async function run(...args: string[]): Promise<{ lines: string[]; isFaulty: bool
   const program = new Command('admin').exitOverride().configureOutput({ writeErr: () => undefined });
   addAuditCommand(program, {
     clickhouse: () => client,
+    lostSince: () => Promise.resolve(lost),
     nowMs: () => Date.parse('2026-04-10T12:00:00Z'),
     print: (line) => lines.push(line),
     onFaults: () => {

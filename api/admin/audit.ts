@@ -2,11 +2,14 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type AuditReport, audit } from '#clickhouse/queries/audit.ts';
+import type { LostFrames } from '#clickhouse/queries/audit-frames.ts';
 import { DAY_MS } from '#common/durations.ts';
 
 export interface AuditContext {
   /** Opened on first use; the caller closes it. @throws AdminError when none is configured. */
   readonly clickhouse: () => ClickHouse;
+  /** Frames that journals have lost since a time, epoch ms. */
+  readonly lostSince: (from: number) => Promise<LostFrames[]>;
   readonly nowMs: () => number;
   readonly print: (line: string) => void;
   /** Called when something is wrong, for the exit code. */
@@ -39,7 +42,8 @@ export function addAuditCommand(program: Command, context: AuditContext): void {
       const now = context.nowMs();
       const to_ms = options.to === undefined ? now : options.to + DAY_MS;
       const from_ms = options.from ?? to_ms - 7 * DAY_MS;
-      const report = await audit(context.clickhouse(), { from_ms, to_ms });
+      const lost = await context.lostSince(from_ms - 2 * DAY_MS);
+      const report = await audit(context.clickhouse(), { from_ms, to_ms }, undefined, lost);
       for (const line of options.json ? [JSON.stringify(report, null, 2)] : linesOf(report)) context.print(line);
       if (report.faults.length > 0) context.onFaults();
     });

@@ -23,6 +23,7 @@ import { addMachineCommands } from './machine-commands.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRateCommands } from './rate-commands.ts';
 import { addRemovalCommands } from './removal-commands.ts';
+import { addSalvageCommand } from './salvage.ts';
 import { addSecondFactorCommands } from './second-factor-commands.ts';
 import {
   reencryptApiKeys,
@@ -50,6 +51,7 @@ export function adminProgram(context: AdminContext): Command {
   addImportCommand(program, context);
   addSecondFactorCommands(program, context);
   addMachineCommands(program, context);
+  addSalvageCommand(program, context);
   addRateCommands(program, context);
   addSecretCommands(program, context);
   return program;

@@ -1,5 +1,6 @@
 /** Decides which API process audits an hour: one per installation; the others report its result. */
 import type { AuditFigures, HourReport } from '#clickhouse/queries/audit.ts';
+import type { LostFrames } from '#clickhouse/queries/audit-frames.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 
@@ -17,6 +18,8 @@ export interface AuditTurns {
   begin(hour: number): Promise<AuditTurn>;
   /** Also queues webhook messages about failures that the previous hour did not have. */
   done(hour: number, report: HourReport): Promise<void>;
+  /** Frames that journals have lost since a time, epoch ms. */
+  lostSince(from: number): Promise<LostFrames[]>;
   /** Releases an hour that could not be audited, so that another process may try. */
   giveUp(hour: number): Promise<void>;
 }
@@ -55,12 +58,29 @@ export class PostgresAuditTurns implements AuditTurns {
     ]);
   }
 
+  lostSince(from: number): Promise<LostFrames[]> {
+    return lostFramesSince(this.#db, from);
+  }
+
   async giveUp(hour: number): Promise<void> {
     await this.#db.execute(
       'UPDATE hourly_audits SET claimed_until = now() WHERE hour = $1 AND owner = $2 AND figures IS NULL',
       [hour, this.#owner],
     );
   }
+}
+
+const lostFramesMax = 10_000;
+
+/** The first of the frames that journals have lost since a time, epoch ms. */
+export function lostFramesSince(db: Pick<Queries, 'query'>, from: number): Promise<LostFrames[]> {
+  return db.query<LostFrames>(
+    `SELECT partition AS log_partition, kind, producer_id, frame_from, frame_to, records,
+            floor(extract(epoch FROM noted_at) * 1000)::bigint AS noted_at
+     FROM ingest.lost_frames WHERE noted_at >= to_timestamp($1 / 1000.0) ORDER BY noted_at LIMIT $2`,
+    [from, lostFramesMax],
+    'lost_frames_since',
+  );
 }
 
 export interface AuditedHour {

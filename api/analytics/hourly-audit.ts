@@ -7,7 +7,7 @@ import { Gauge, type Registry } from 'prom-client';
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { type AuditFigures, auditHour, type HourReport } from '#clickhouse/queries/audit.ts';
 import type { Clock } from '#common/clock.ts';
-import { HOUR_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
@@ -42,7 +42,7 @@ export class HourlyAudit implements Part {
     const registers = [parts.metrics];
     this.#gauge = new Gauge({
       name: 'signpost_audit_faults',
-      help: 'In the last closed hour: lost clicks (at least), duplicate records, rollup cells that differ. All must be 0.',
+      help: 'In the last closed hour: lost records (at least), duplicate records, rollup cells that differ. All must be 0.',
       labelNames: ['what'],
       registers,
     });
@@ -84,7 +84,7 @@ export class HourlyAudit implements Part {
     const { clickhouse, turns, log } = this.#parts;
     let report: HourReport;
     try {
-      report = await auditHour(clickhouse, hour);
+      report = await auditHour(clickhouse, hour, await turns.lostSince(hour - DAY_MS));
     } catch (error) {
       await turns.giveUp(hour).catch(() => undefined);
       throw error;

@@ -21,6 +21,19 @@ export interface MissingClicks {
   readonly records: number;
 }
 
+/** Frames that a journal has lost, as ingest has counted them: no store has them. */
+export interface LostFrames {
+  readonly log_partition: number;
+  readonly kind: string;
+  readonly producer_id: string;
+  readonly frame_from: number;
+  readonly frame_to: number;
+  /** At least. */
+  readonly records: number;
+  /** Epoch ms. */
+  readonly noted_at: number;
+}
+
 /** Maximum number of gaps that are checked again: if there are more, these are enough to raise an alarm. */
 const gapsMax = 20;
 /** How far back to look for the preceding frame: a gap after a longer pause of the producer is not detected. */
@@ -41,11 +54,12 @@ interface GapRow {
   readonly bucket_s: number;
 }
 
-/** Gaps whose end is in [from, to), epoch ms. @throws ClickHouseFailure */
+/**
+ * Gaps whose end is in [from, to), epoch ms, without the frames that are known to be lost. @throws ClickHouseFailure
+ */
 export async function missingClicks(
   client: Pick<ClickHouse, 'query'>,
-  from: number,
-  to: number,
+  { from, to, lost }: { readonly from: number; readonly to: number; readonly lost: readonly LostFrames[] },
   settings: Settings,
 ): Promise<MissingClicks[]> {
   const gaps = await client.query<GapRow>(
@@ -58,7 +72,7 @@ ORDER BY log_partition, producer_id, frame_no LIMIT {gaps_max:UInt32}`,
     { back: from - lookBackMs, from, to, gaps_max: gapsMax },
     settings,
   );
-  return gaps.length === 0 ? [] : await confirmedGaps(client, gaps, from, to, settings);
+  return gaps.length === 0 ? [] : await confirmedGaps(client, gaps, { from, to, lost }, settings);
 }
 
 interface FrameRow {
@@ -75,8 +89,7 @@ interface FrameRow {
 async function confirmedGaps(
   client: Pick<ClickHouse, 'query'>,
   gaps: readonly GapRow[],
-  from: number,
-  to: number,
+  { from, to, lost }: { readonly from: number; readonly to: number; readonly lost: readonly LostFrames[] },
   settings: Settings,
 ): Promise<MissingClicks[]> {
   const around = `time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({ahead:Int64})
@@ -103,7 +116,10 @@ GROUP BY log_partition, producer_id, frame_no`,
       (row) => row.log_partition === log_partition && row.producer_id === producer_id && row.frame_no > previous,
     );
     const there = its.filter((row) => row.frame_no < frame_no).length;
-    const frames = frame_no - previous - 1 - there;
+    const known = lost
+      .filter((one) => one.kind === 'click' && one.log_partition === log_partition && one.producer_id === producer_id)
+      .map(({ frame_from, frame_to }) => Math.min(frame_to, frame_no - 1) - Math.max(frame_from, previous + 1) + 1);
+    const frames = known.reduce((left, count) => left - Math.max(0, count), frame_no - previous - 1 - there);
     const records = its.find((row) => row.frame_no === frame_no)?.missing ?? 0;
     const missing: MissingClicks[] = [];
     if (frames > 0) missing.push({ producer_id, frame_no: previous + 1, bucket_s, frames, records: frames });

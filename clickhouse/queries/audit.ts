@@ -5,7 +5,7 @@
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { type Kind, type RawKind, type Rollup, rawKinds, rollups } from '#clickhouse/rollups.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
-import { missingClicks } from './audit-frames.ts';
+import { type LostFrames, missingClicks } from './audit-frames.ts';
 
 export interface AuditRange {
   /** Epoch milliseconds; rounded out to whole UTC days, the size of the largest bucket. */
@@ -15,9 +15,9 @@ export interface AuditRange {
 
 /** Figures of one app and bucket that are wrong. */
 export interface AuditFault {
-  readonly fault: 'rollup_differs' | 'record_stands_twice' | 'clicks_missing';
+  readonly fault: 'rollup_differs' | 'record_stands_twice' | 'clicks_missing' | 'frames_lost';
   readonly table: string;
-  /** For missing clicks: the producer, and the first missing frame. */
+  /** For missing clicks and lost frames: the producer, and the first of the frames. */
   readonly producer_id?: string;
   readonly frame_no?: number;
   readonly organization_id: string;
@@ -38,7 +38,7 @@ export interface AuditReport {
   readonly days: number;
   /** Raw rows that were checked. */
   readonly records: number;
-  /** Missing clicks, at least; see audit-frames.ts for what it can find. */
+  /** Records of lost frames and missing clicks, at least; see audit-frames.ts for which it can find. */
   readonly lost: number;
   readonly duplicated: number;
   /** Cells of rollups that differ. */
@@ -58,6 +58,7 @@ interface Slice {
   readonly pick: string;
   readonly from: number;
   readonly to: number;
+  readonly lost: readonly LostFrames[];
 }
 
 /** The column by which cells are grouped, besides their place and time. */
@@ -68,11 +69,15 @@ const sumsOf: Record<Kind, readonly string[]> = {
   events: ['rows', 'conversions', 'revenue'],
 };
 
-/** @param onDay called after each day, to show progress. @throws ClickHouseFailure */
+/**
+ * @param lost frames that journals have lost since a day before the range. @param onDay called after each day, to show progress.
+ * @throws ClickHouseFailure
+ */
 export async function audit(
   client: Pick<ClickHouse, 'query'>,
   range: AuditRange,
   onDay: (day: string) => void = () => undefined,
+  lost: readonly LostFrames[] = [],
 ): Promise<AuditReport> {
   const from = Math.floor(range.from_ms / DAY_MS) * DAY_MS;
   const to = Math.ceil(range.to_ms / DAY_MS) * DAY_MS;
@@ -80,7 +85,7 @@ export async function audit(
   const sums = { records: 0, lost: 0, duplicated: 0, rollup_difference: 0, days: 0 };
   for (let day = from; day < to; day += DAY_MS) {
     for (const kind of rawKinds) sums.records += await recordsOf(client, kind, day);
-    const found = await faultsWithin(client, { pick: '', from: day, to: day + DAY_MS });
+    const found = await faultsWithin(client, { pick: '', from: day, to: day + DAY_MS, lost });
     addFaults(sums, found);
     faults.push(...found);
     faults.splice(faultsMax);
@@ -113,11 +118,16 @@ const failuresMax = 1_000;
 /**
  * Checks one hour at a cost that does not grow with the older data: records against their places in the log, and the
  * quarters of an hour of each app against their raw rows. Figures by day can only be checked against a whole day.
- * @param hour_ms its beginning, epoch ms; an hour to which nothing is added any more. @throws ClickHouseFailure
+ * @param hour_ms its beginning, epoch ms; an hour to which nothing is added any more.
+ * @param lost frames that journals have lost since a day before. @throws ClickHouseFailure
  */
-export async function auditHour(client: Pick<ClickHouse, 'query'>, hour_ms: number): Promise<HourReport> {
+export async function auditHour(
+  client: Pick<ClickHouse, 'query'>,
+  hour_ms: number,
+  lost: readonly LostFrames[] = [],
+): Promise<HourReport> {
   const figures = { lost: 0, duplicated: 0, rollup_difference: 0 };
-  const slice = { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + HOUR_MS };
+  const slice = { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + HOUR_MS, lost };
   const faults = await faultsWithin(client, slice);
   addFaults(figures, faults);
   return { figures, failures: failuresOf(faults) };
@@ -142,6 +152,7 @@ function failuresOf(faults: readonly AuditFault[]): AuditFailure[] {
 
 const figureOf = {
   clicks_missing: 'lost',
+  frames_lost: 'lost',
   record_stands_twice: 'duplicated',
   rollup_differs: 'rollup_difference',
 } as const satisfies Record<AuditFault['fault'], keyof AuditFigures>;
@@ -158,7 +169,8 @@ function countOf({ fault, rows, cells }: AuditFault): number {
 }
 
 async function faultsWithin(client: Pick<ClickHouse, 'query'>, slice: Slice): Promise<AuditFault[]> {
-  const faults = await confirmed(() => gapsWithin(client, slice));
+  const faults = lostWithin(slice);
+  faults.push(...(await confirmed(() => gapsWithin(client, slice))));
   for (const kind of rawKinds) faults.push(...(await confirmed(() => copiesOf(client, kind, slice))));
   for (const rollup of rollups) {
     if (slice.pick !== '' && rollup.table.endsWith('_by_link')) continue;
@@ -167,8 +179,19 @@ async function faultsWithin(client: Pick<ClickHouse, 'query'>, slice: Slice): Pr
   return faults;
 }
 
-async function gapsWithin(client: Pick<ClickHouse, 'query'>, { from, to }: Slice): Promise<AuditFault[]> {
-  const missing = await missingClicks(client, from, to, settings);
+/** A lost frame belongs to the time at which it was noted: when its records were written, went with them. */
+function lostWithin({ from, to, lost }: Slice): AuditFault[] {
+  return lost
+    .filter(({ noted_at }) => noted_at >= from && noted_at < to)
+    .map(({ kind, producer_id, frame_from, records, noted_at }) => {
+      const bucket = iso(Math.floor(noted_at / HOUR_MS) * HOUR_MS);
+      const place = { organization_id: '', app_id: '', bucket, producer_id, frame_no: frame_from };
+      return { fault: 'frames_lost', table: `${kind}s`, ...place, rows: records, cells: 0 };
+    });
+}
+
+async function gapsWithin(client: Pick<ClickHouse, 'query'>, slice: Slice): Promise<AuditFault[]> {
+  const missing = await missingClicks(client, slice, settings);
   return missing.map(({ producer_id, frame_no, bucket_s, records }) => {
     const place = { organization_id: '', app_id: '', bucket: iso(bucket_s * 1000), producer_id, frame_no };
     return { fault: 'clicks_missing', table: 'clicks', ...place, rows: records, cells: 0 };

@@ -11,6 +11,10 @@ import { type RecordKind, recordKinds } from './record.ts';
 export const machineNameTaken = 'machine name taken';
 
 export type FrameRange = readonly [from: number, to: number];
+/** Frames that a journal has lost, and how many records were in them, at least. */
+export type LostRange = readonly [from: number, to: number, records: number];
+/** Maximum lost ranges of a lane in one request. */
+export const lostRangesMax = 256;
 /** Maximum ranges ahead of a mark. A frame that would add one more is not accepted, and arrives again later. */
 export const rangesAheadMax = 256;
 
@@ -167,6 +171,8 @@ export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
 export interface LaneFloor extends Lane {
   readonly producer_id: string;
   readonly floor: number;
+  /** Frames above it that the publisher's disk has lost. */
+  readonly lost?: readonly LostRange[];
 }
 
 /** What a publisher requests: the marks of the producers whose journals it has. */
@@ -197,7 +203,8 @@ export function decodeMarksRequest(bytes: Buffer): MarksRequest | undefined {
       const { producer_id, partition, floor } = one;
       const kind = recordKinds.find((known) => known === one.kind);
       if (kind === undefined || typeof producer_id !== 'string' || !isCount(partition) || !isCount(floor)) continue;
-      floors.push({ producer_id, kind, partition, floor });
+      const lost = lostOf(one.lost);
+      floors.push({ producer_id, kind, partition, floor, ...(lost.length === 0 ? {} : { lost }) });
     }
   }
   return { producerIds, floors };
@@ -221,6 +228,17 @@ export function rangesOf(value: unknown): FrameRange[] | undefined {
     ranges.push([range[0], range[1]]);
   }
   return ranges;
+}
+
+function lostOf(value: unknown): LostRange[] {
+  if (!Array.isArray(value)) return [];
+  const lost: LostRange[] = [];
+  for (const range of value.slice(0, lostRangesMax)) {
+    if (!Array.isArray(range)) continue;
+    const [from, to, records] = range;
+    if (isCount(from) && isCount(to) && isCount(records) && from > 0 && from <= to) lost.push([from, to, records]);
+  }
+  return lost;
 }
 
 function isCount(value: unknown): value is number {

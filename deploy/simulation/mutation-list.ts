@@ -225,10 +225,10 @@ export const mutations: readonly Mutation[] = [
     test: 'ingest/attribution/first-seen.live.test.ts',
   },
   {
-    without: 'looking behind a gap for frames that were written again',
+    without: 'reporting a frame as lost only after it was missing for a while',
     file: 'publisher/producer-reader.ts',
-    from: "return { state: 'skipped' };",
-    to: "return { state: 'damaged', reason: key };",
+    from: 'now - since >= missingMs',
+    to: 'now - since >= 0',
     test: 'publisher/producer-reader.test.ts',
   },
   {
@@ -290,8 +290,8 @@ export const mutations: readonly Mutation[] = [
   {
     without: 'closing gaps only while no batch is being stored',
     file: 'ingest/storing-loop.ts',
-    from: 'if (!this.isIdle) return;',
-    to: '',
+    from: 'const closed = this.inTurn(async () => {',
+    to: 'const closed = Promise.resolve().then(async () => {',
     test: 'ingest/sink.live.test.ts',
   },
   {

@@ -5,7 +5,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.member, ingest.name
 -- What says how far it has come is never deleted: without it, records would be stored again.
 GRANT SELECT, INSERT, UPDATE ON ingest.checkpoint, ingest.last_batch, ingest.late_cursor, ingest.lease, ingest.mark,
   ingest.progress, ingest.stray TO signpost_ingest;
-GRANT SELECT, INSERT ON ingest.installation TO signpost_ingest;
+GRANT SELECT, INSERT ON ingest.installation, ingest.lost_frames TO signpost_ingest;
 GRANT SELECT, UPDATE ON ingest.revision TO signpost_ingest;
 GRANT SELECT ON ingest.erasure TO signpost_ingest;
 -- Not the ids of people.
