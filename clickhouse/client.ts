@@ -1,8 +1,10 @@
 /** The ClickHouse client, and the only file that uses its client library. */
+import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { urlsIn } from '#common/process/url-list.ts';
 import type { Around } from '#common/tracing/trail.ts';
+import { takeStatus } from './answer-status.ts';
 
 type Library = ReturnType<typeof createClient>;
 export type Settings = Readonly<Record<string, string | number>>;
@@ -90,13 +92,24 @@ export function identifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-function failureOf(error: unknown): ClickHouseFailure {
+/** Temporary refusals of a proxy: a timeout, too early, too many requests. */
+const passingStatuses = new Set([408, 425, 429]);
+
+/** @param queryId of the request that failed. */
+function failureOf(error: unknown, queryId: string): ClickHouseFailure {
+  const status = takeStatus(queryId);
   if (error instanceof ClickHouseFailure) return error;
   if (error instanceof ClickHouseError) {
     const code = Number(error.code);
     return new ClickHouseFailure(passing.has(code) ? 'unavailable' : 'refused', code, error.message, error);
   }
-  const message = error instanceof Error ? error.message : String(error);
+  const text = error instanceof Error ? error.message : String(error);
+  const message =
+    status === 0
+      ? text
+      : `HTTP ${status} without an exception of ClickHouse, as from a proxy in front of it: ${text.slice(0, 200)}`;
+  if (status >= 400 && status < 500 && !passingStatuses.has(status))
+    return new ClickHouseFailure('refused', 0, message, error);
   return new ClickHouseFailure('unavailable', 0, message, error);
 }
 
@@ -145,6 +158,8 @@ export class ClickHouse {
       max_open_connections: connectionsMax,
       keep_alive: { enabled: true, idle_socket_ttl: 2_500 },
       compression: { request: false, response: false },
+      // Proxies and load balancers limit the head of a request to 8 to 16 KiB.
+      use_multipart_params_auto: true,
       log: { level: ClickHouseLogLevel.OFF },
       clickhouse_settings: {
         output_format_json_quote_64bit_integers: 0,
@@ -165,10 +180,12 @@ export class ClickHouse {
   }
 
   async #query<Row>(sql: string, params: Params, settings: Settings): Promise<Row[]> {
+    const query_id = randomUUID();
     try {
       const result = await this.#onOne((library) =>
         library.query({
           query: sql,
+          query_id,
           query_params: { ...params },
           clickhouse_settings: { wait_end_of_query: 1, ...settings },
           format: 'JSONEachRow',
@@ -176,7 +193,7 @@ export class ClickHouse {
       );
       return await result.json<Row>();
     } catch (error) {
-      throw failureOf(error);
+      throw failureOf(error, query_id);
     }
   }
 
@@ -186,10 +203,12 @@ export class ClickHouse {
    */
   async *stream<Row>(sql: string, params: Params = {}, settings: Settings = {}): AsyncGenerator<Row[]> {
     const stop = new AbortController();
+    const query_id = randomUUID();
     try {
       const result = await this.#onOne((library) =>
         library.query({
           query: sql,
+          query_id,
           query_params: { ...params },
           clickhouse_settings: settings,
           format: 'JSONEachRow',
@@ -198,7 +217,7 @@ export class ClickHouse {
       );
       for await (const lot of result.stream<Row>()) yield lot.map((row) => row.json());
     } catch (error) {
-      throw failureOf(error);
+      throw failureOf(error, query_id);
     } finally {
       stop.abort();
     }
@@ -211,14 +230,14 @@ export class ClickHouse {
   async insert(
     table: string,
     bytes: Uint8Array,
-    { token, format, columns, queryId }: InsertOptions,
+    { token, format, columns, queryId = randomUUID() }: InsertOptions,
   ): Promise<InsertAnswer> {
     const query = `INSERT INTO ${identifier(table)} (${columns.map(identifier).join(', ')}) FORMAT ${format}`;
     try {
       const result = await this.#library.exec({
         query,
         values: Readable.from([bytes], { objectMode: false }),
-        ...(queryId === undefined ? {} : { query_id: queryId }),
+        query_id: queryId,
         clickhouse_settings: { ...insertSettings, insert_deduplication_token: token },
       });
       for await (const _ of result.stream);
@@ -226,22 +245,27 @@ export class ClickHouse {
       if (!Number.isInteger(rows)) throw new TypeError('ClickHouse did not report how many rows it wrote');
       return { kind: 'written', rows };
     } catch (error) {
-      const { kind, code, message } = failureOf(error);
+      const { kind, code, message } = failureOf(error, queryId);
       return { kind, code, message };
     }
   }
 
-  /** Runs a statement that returns no rows. @throws ClickHouseFailure */
-  async command(sql: string, params: Params = {}, settings: Settings = {}, queryId?: string): Promise<void> {
+  /** Runs a statement that returns no rows. Its parameters are sent in the URL: lists must be short. @throws ClickHouseFailure */
+  async command(
+    sql: string,
+    params: Params = {},
+    settings: Settings = {},
+    queryId: string = randomUUID(),
+  ): Promise<void> {
     try {
       await this.#library.command({
         query: sql,
         query_params: { ...params },
         clickhouse_settings: settings,
-        ...(queryId === undefined ? {} : { query_id: queryId }),
+        query_id: queryId,
       });
     } catch (error) {
-      throw failureOf(error);
+      throw failureOf(error, queryId);
     }
   }
 
@@ -251,10 +275,12 @@ export class ClickHouse {
     const name = decodeURIComponent(new URL(url).pathname.slice(1));
     if (name === '' || name === 'default') return;
     const library = this.#open({ url, database: 'default' });
+    const query_id = randomUUID();
     try {
-      await library.command({ query: `CREATE DATABASE IF NOT EXISTS ${identifier(name)} ${onCluster}` });
+      const query = `CREATE DATABASE IF NOT EXISTS ${identifier(name)} ${onCluster}`;
+      await library.command({ query, query_id });
     } catch (error) {
-      throw failureOf(error);
+      throw failureOf(error, query_id);
     } finally {
       await library.close();
     }

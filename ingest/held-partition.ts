@@ -32,7 +32,7 @@ export interface SinkParts {
   /** Attributes events that arrived before their install. */
   readonly late?: Pick<LateEvents, 'begin' | 'find' | 'look' | 'partsOf' | 'passed' | 'rewind'>;
   readonly time: Time;
-  readonly log: (fields: object, line: string) => void;
+  readonly log: (fields: object, line: string, level?: 'warn') => void;
 }
 
 export class HeldPartition {
@@ -43,11 +43,20 @@ export class HeldPartition {
   /** Frames whose rows may be stored although no mark says so. */
   readonly inDoubt: InDoubtFrames;
 
-  constructor(parts: SinkParts, lease: HeldLease, queue: FrameQueue, counters: SinkCounters) {
+  /** Where failed steps are counted, which `counters` may not show. */
+  readonly failures: Pick<SinkCounters, 'retries' | 'refusals'>;
+
+  constructor(
+    parts: SinkParts,
+    lease: HeldLease,
+    queue: FrameQueue,
+    counters: { readonly sink: SinkCounters; readonly failures?: Pick<SinkCounters, 'retries' | 'refusals'> },
+  ) {
     this.parts = parts;
     this.lease = lease;
     this.queue = queue;
-    this.counters = counters;
+    this.counters = counters.sink;
+    this.failures = counters.failures ?? counters.sink;
     this.inDoubt = new InDoubtFrames(lease.lease.partition);
   }
 
@@ -56,7 +65,8 @@ export class HeldPartition {
   }
 
   /**
-   * Repeats a step until the server that it needs is reachable. A step may run several times, so it must be repeatable.
+   * Repeats a step until the server that it needs is reachable, and accepts it. A step may run several times, so it must
+   * be repeatable.
    * @throws LeaseLost
    */
   async patiently<T>(step: () => Promise<T>): Promise<T> {
@@ -66,8 +76,14 @@ export class HeldPartition {
         return await step();
       } catch (error) {
         if (!(error instanceof PostgresUnavailable) && !(error instanceof ClickHouseFailure)) throw error;
-        this.counters.retries++;
-        this.parts.log({ reason: error.message.slice(0, 300) }, 'a server is unreachable');
+        const reason = error.message.slice(0, 300);
+        if (error instanceof ClickHouseFailure && error.kind === 'refused') {
+          this.failures.refusals++;
+          this.parts.log({ reason, code: error.code }, 'ClickHouse refuses a request, which is repeated', 'warn');
+        } else {
+          this.failures.retries++;
+          this.parts.log({ reason }, 'a server is unreachable');
+        }
         await sleep(this.parts.time, delayOf(tries));
       }
     }

@@ -59,7 +59,7 @@ export interface IngestOptions {
   readonly failpoints: Failpoints;
   /** If absent, no traces are written. */
   readonly tracing?: Tracing | undefined;
-  readonly log: (fields: object, line: string) => void;
+  readonly log: (fields: object, line: string, level?: 'warn') => void;
   /** Ends the process, because another process has its name. */
   readonly end: (reason: string) => void;
 }

@@ -149,7 +149,7 @@ await new Lifecycle({ log }).run([
         config,
         failpoints: noFailpoints,
         tracing,
-        log: (fields, line) => log.info(fields, line),
+        log: (fields, line, level) => log[level ?? 'info'](fields, line),
         end: (reason) => {
           log.fatal(reason);
           process.exit(1);

@@ -223,7 +223,7 @@ export class PartitionOwner {
     const queue = new FrameQueue(limits, marks, time, () => this.#reader?.resume());
     this.#queue = queue;
     if (this.#isStopping) return undefined;
-    const sink = new Sink(new HeldPartition(parts, lease, queue, counters));
+    const sink = new Sink(new HeldPartition(parts, lease, queue, { sink: counters }));
     this.#sink = sink;
     this.#loop = new StoringLoop(sink, this.#exchange);
     const entries = await this.#wait.whenThere(() => checkpoints.batches(partition));

@@ -68,7 +68,7 @@ async function replay(
   if (late) await held.patiently(() => late.rewind(partition, above));
   const marks = await held.patiently(() => parts.checkpoints.marks(partition));
   const queue = new FrameQueue(limits, marks, time, () => reader.resume(), true);
-  const sink = new Sink(new HeldPartition(parts, lease, queue, counters));
+  const sink = new Sink(new HeldPartition(parts, lease, queue, { sink: counters, failures: held.counters }));
   sink.numbers.follow(recovered.numbers);
   await sink.batches.begin(from);
   sink.held.inDoubt.addAll(above);

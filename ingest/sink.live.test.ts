@@ -340,6 +340,19 @@ test('frames that a journal has lost are counted once, in the transaction that m
   expect(second.queue.counters.known_frames).toBe(1);
 });
 
+test('a request that ClickHouse or a proxy refuses is repeated, counted as refused, and logged as a warning with its reason', async () => {
+  const { sink } = await place.own();
+  const log = vi.spyOn(sink.held.parts, 'log');
+  onTestFinished(() => log.mockRestore());
+  const answers = [new ClickHouseFailure('refused', 0, 'HTTP 431', undefined), undefined];
+  await sink.held.patiently(async () => {
+    const failure = answers.shift();
+    if (failure !== undefined) throw failure;
+  });
+  expect(sink.held.counters).toMatchObject({ refusals: 1, retries: 0 });
+  expect(log).toHaveBeenCalledWith({ reason: 'HTTP 431', code: 0 }, expect.stringContaining('refuses'), 'warn');
+});
+
 test('closing gaps sets no mark back that a batch moves at the same time', async () => {
   const owner = await place.own();
   const [first, , , known, next] = [1, 2, 3, 4, 5].map(() => place.frame(times(5)));

@@ -158,21 +158,22 @@ export class Sink {
   }
 
   async #insert(batch: BatchName, part: FormedPart): Promise<InsertState> {
-    const { lease, parts, counters } = this.held;
+    const { lease, parts, failures } = this.held;
     await lease.ensureHeld();
     const outcome = await parts.store.insert(batch, part);
     if (outcome.kind === 'written') return 'stored';
     const { table, rows } = part;
     if (outcome.kind === 'fenced') {
-      counters.refusals++;
+      failures.refusals++;
       parts.log({ table, ...batch }, 'the fence is above this batch');
       return 'in_doubt';
     }
     const { code, message } = outcome;
-    counters[outcome.kind === 'refused' ? 'refusals' : 'retries']++;
-    parts.log({ table, rows, code, reason: message.slice(0, 300) }, 'an insert failed');
-    if (outcome.kind === 'unknown') return 'in_doubt';
-    this.refusal = `ClickHouse refuses rows of ${table} (code ${code})`;
+    const isRefused = outcome.kind === 'refused';
+    failures[isRefused ? 'refusals' : 'retries']++;
+    parts.log({ table, rows, code, reason: message.slice(0, 300) }, 'an insert failed', isRefused ? 'warn' : undefined);
+    if (!isRefused) return 'in_doubt';
+    this.refusal = `ClickHouse refuses rows of ${table} (${code === 0 ? message.slice(0, 100) : `code ${code}`})`;
     return outcome.isAboutData ? 'refused' : 'in_doubt';
   }
 

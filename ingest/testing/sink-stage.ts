@@ -148,7 +148,7 @@ export class SinkStage {
       time: this.#time,
       log: note,
     };
-    const sink = new Sink(new HeldPartition(parts, held, queue, newSinkCounters()));
+    const sink = new Sink(new HeldPartition(parts, held, queue, { sink: newSinkCounters() }));
     const owner = { partition, sink, queue, late, log, die: () => held.abandon() };
     this.#owners.push(owner);
     const [entries, marks] = [await checkpoints.batches(partition), await checkpoints.marks(partition)];

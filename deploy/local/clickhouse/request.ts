@@ -53,10 +53,36 @@ function header(request: IncomingMessage, name: string): string {
   return typeof value === 'string' ? value : '';
 }
 
-function circumstancesOf(request: IncomingMessage, url: URL, isReader: boolean): Circumstances {
+/** The named texts of a body of multipart/form-data (RFC 7578), as the client library writes them; no files. */
+function formOf(body: Buffer, contentType: string): Map<string, string> {
+  const boundary = /^multipart\/form-data; *boundary="?([\w'()+,./:=? -]{1,70}?)"?$/i.exec(contentType)?.[1];
+  const texts = new Map<string, string>();
+  const pieces = boundary === undefined ? [] : `\r\n${body}`.split(`\r\n--${boundary}`);
+  if (pieces[0] !== '' || !/^--\s*$/.test(pieces.at(-1) ?? ''))
+    throw failure(36, 'BAD_ARGUMENTS', 'The body is not multipart/form-data with a boundary, or was cut off');
+  for (const piece of pieces.slice(1, -1)) {
+    const at = piece.indexOf('\r\n\r\n');
+    const name = /^\r\nContent-Disposition: form-data; name="([A-Za-z0-9_]{1,134})"$/i.exec(piece.slice(0, at))?.[1];
+    if (at === -1 || name === undefined || texts.has(name) || (name !== 'query' && !name.startsWith('param_')))
+      throw failure(
+        48,
+        'NOT_IMPLEMENTED',
+        'A multipart body may have the parts query and param_…, once each, and no files',
+      );
+    texts.set(name, piece.slice(at + 4));
+  }
+  return texts;
+}
+
+function circumstancesOf(
+  request: IncomingMessage,
+  url: URL,
+  isReader: boolean,
+  form: ReadonlyMap<string, string>,
+): Circumstances {
   const settings = new Map<string, string>();
   const params = new Map<string, string>();
-  for (const [name, value] of url.searchParams) {
+  for (const [name, value] of [...url.searchParams, ...form]) {
     if (refused.has(name)) throw failure(48, 'NOT_IMPLEMENTED', `${name} is not supported by this server`);
     if (notSettings.has(name)) continue;
     if (!identifier.test(name)) throw failure(115, 'UNKNOWN_SETTING', `${JSON.stringify(name)} is not a setting`);
@@ -112,14 +138,15 @@ export async function readRequest(
   isReader: boolean,
 ): Promise<ClickHouseRequest> {
   const sent = await readBody(request, bytesMax);
-  if (header(request, 'content-type').startsWith('multipart/')) {
-    throw failure(48, 'NOT_IMPLEMENTED', 'Multipart bodies are not supported by this server');
-  }
+  const body = await decompress(sent, header(request, 'content-encoding'), bytesMax);
+  const contentType = header(request, 'content-type');
+  const isForm = contentType.startsWith('multipart/');
+  const form = isForm ? formOf(body, contentType) : new Map<string, string>();
   const compression = url.searchParams.get('enable_http_compression');
   return {
-    at: circumstancesOf(request, url, isReader),
-    urlQuery: url.searchParams.get('query') ?? '',
-    body: await decompress(sent, header(request, 'content-encoding'), bytesMax),
+    at: circumstancesOf(request, url, isReader, form),
+    urlQuery: url.searchParams.get('query') ?? form.get('query') ?? '',
+    body: isForm ? Buffer.alloc(0) : body,
     defaultFormat: url.searchParams.get('default_format') || header(request, 'x-clickhouse-format') || 'TabSeparated',
     wantsGzip: (compression === '1' || compression === 'true') && /\bgzip\b/.test(header(request, 'accept-encoding')),
     wantsWhole: url.searchParams.get('wait_end_of_query') === '1',
