@@ -7,6 +7,7 @@ import { DAY_MS } from '#common/durations.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { sleep, type Time } from '#common/time.ts';
 import type { BatchPart } from './checkpoints.ts';
+import { FenceCompaction } from './fence-compaction.ts';
 import {
   FENCE_REACH,
   type Fence,
@@ -24,6 +25,8 @@ import { inDay, inTime, rollupDifferences } from './rollup-differences.ts';
 
 const violatedConstraint = 469;
 const endPollMs = 20;
+/** Of two compactions in a row, the second finds a small table and does nothing. */
+const raisesMax = 2;
 /**
  * How long to wait for killed inserts to end. After that, ClickHouse counts as unavailable, and the step is repeated.
  */
@@ -60,10 +63,12 @@ const ofPart = `_partition_id = {month:String} AND ${ofBatch}`;
 
 export class ClickHouseStore implements RawStore {
   readonly #clickhouse: ClickHouse;
+  readonly #compaction: FenceCompaction;
   readonly #time: Time;
 
   constructor(clickhouse: ClickHouse, time: Time) {
     this.#clickhouse = clickhouse;
+    this.#compaction = new FenceCompaction(clickhouse);
     this.#time = time;
   }
 
@@ -85,18 +90,31 @@ export class ClickHouseStore implements RawStore {
     const inForce = (column: string) => `joinGet('fences', '${column}', toUInt16({partition:UInt16}))`;
     const [low, own] = [`${inForce('batch_no_min')} < {min:UInt64}`, `${inForce('owner')} = {owner:String}`];
     const above = `${inForce('batch_no_min')} + if(${own}, 0, {reach:UInt64})`;
-    await this.#clickhouse.command(
-      `INSERT INTO fences SELECT {partition:UInt16}, greatest({min:UInt64}, ${above}), {owner:String}
-       WHERE ${isNewOwner ? `NOT (${own}) OR ${low}` : `${own} AND ${low}`}`,
-      { partition, min: batchNoMin, owner, reach: FENCE_REACH },
-      { async_insert: 0 },
-    );
+    const read = async (): Promise<Fence> => {
+      const sql = `SELECT ${inForce('batch_no_min')} AS min, ${inForce('owner')} AS owner`;
+      const [row] = await this.#clickhouse.query<{ min: number; owner: string }>(sql, { partition });
+      return { batchNoMin: Number(row?.min), owner: row?.owner ?? '' };
+    };
+    for (let tries = 1; ; tries++) {
+      await this.#clickhouse.command(
+        `INSERT INTO fences SELECT {partition:UInt16}, greatest({min:UInt64}, ${above}), {owner:String}
+         WHERE ${isNewOwner ? `NOT (${own}) OR ${low}` : `${own} AND ${low}`}`,
+        { partition, min: batchNoMin, owner, reach: FENCE_REACH },
+        { async_insert: 0 },
+      );
+      await this.#compaction.end();
+      const fence = await read();
+      if (fence.owner === owner && fence.batchNoMin >= batchNoMin) break;
+      // If a compaction replaced the table in between, the row is in the old one.
+      if (tries < raisesMax) continue;
+      if (fence.owner !== owner) break;
+      throw new ClickHouseFailure('unavailable', 0, `the fence of partition ${partition} does not rise`, undefined);
+    }
+    await this.#compaction.sync();
     await this.#endInserts(partition);
-    const [row] = await this.#clickhouse.query<{ min: number; owner: string }>(
-      `SELECT ${inForce('batch_no_min')} AS min, ${inForce('owner')} AS owner`,
-      { partition },
-    );
-    return { batchNoMin: Number(row?.min), owner: row?.owner ?? '' };
+    const fence = await read();
+    if (fence.owner === owner) await this.#compaction.run();
+    return fence;
   }
 
   async partitions(): Promise<readonly number[]> {

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { open, readdir, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { type ChdbQueryStream, Session } from 'chdb';
@@ -29,6 +29,15 @@ interface Native {
 function loadNative(): Native {
   const require = createRequire(import.meta.url);
   return require(join(dirname(require.resolve('chdb/package.json')), 'dist', 'loader.js')).loadNative();
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
 }
 
 export interface Circumstances {
@@ -84,6 +93,8 @@ export class Engine {
   readonly #dataDir: string;
   readonly #incomingDir: string;
   readonly #native = loadNative();
+  /** Files of Join tables that were synced. */
+  #synced: ReadonlySet<string> = new Set();
   /** The engine runs as long as one session is open. */
   readonly #anchor: Session;
 
@@ -202,6 +213,30 @@ export class Engine {
     }
     completeFrozenStore(this.#dataDir, frozen);
     return frozen;
+  }
+
+  /** Syncs the files of tables that the engine does not sync; SYSTEM SYNC FILE CACHE would sync the whole machine. */
+  async syncJoinTables(): Promise<void> {
+    const session = new Session(this.#dataDir);
+    const synced = new Set<string>();
+    try {
+      const sql = "SELECT arrayJoin(data_paths) FROM system.tables WHERE engine = 'Join'";
+      const listed = await session.queryAsync(sql, { format: 'TSV' });
+      const paths = Buffer.from(listed.bytes()).toString().split('\n');
+      for (const path of paths.filter((text) => text !== '')) {
+        const folder = resolve(this.#dataDir, path);
+        // A file is written once, by one insert.
+        for (const name of await readdir(folder)) {
+          const file = join(folder, name);
+          if (name.endsWith('.bin') && !this.#synced.has(file)) await syncFile(file);
+          synced.add(file);
+        }
+        await syncFile(folder);
+      }
+    } finally {
+      session.close();
+    }
+    this.#synced = synced;
   }
 
   /** Applies to all tables that exist now. A running merge is cancelled and leaves nothing behind. */

@@ -112,11 +112,17 @@ export class ClickHouseServer {
     const sql = `${asked.urlQuery}\n${asked.body}`.trim();
     this.#check(asked, sql);
     const statement = singleOf(sql);
+    if (/^system\s+sync\s+file\s+cache$/i.test(sql)) {
+      await this.#within(this.#inserts, () => this.#engine.syncJoinTables());
+      return answerText(response, 200, '');
+    }
     const format = statement.format === '' ? asked.defaultFormat : statement.format;
     const kind: AnswerFormat = { queryId: asked.at.queryId, format, wantsGzip: asked.wantsGzip };
     const isStream = statement.kind === 'select' && isStreamable(format) && !asked.wantsWhole;
     const parts = isStream ? this.#engine.stream(asked.at, sql, format) : this.#whole(asked, sql, format);
-    await this.#within(this.#queries, () => this.#answer(response, kind, parts));
+    // While the store is frozen, no table may get the files of another.
+    const lane = /^(exchange|drop)\s/i.test(sql) ? this.#inserts : this.#queries;
+    await this.#within(lane, () => this.#answer(response, kind, parts));
   }
 
   async #insert(asked: ClickHouseRequest, response: ServerResponse, head: string, statement: Statement) {

@@ -17,6 +17,8 @@ const statements: readonly RegExp[] = [
   /^(alter|optimize|describe) table /,
   /^(desc|describe|exists|show|delete from) /,
   /^system (drop|flush|start|stop) /,
+  /^system sync file cache $/,
+  /^exchange tables /,
   /^kill query where current_database = /,
 ];
 const readingStatements: readonly RegExp[] = [/^(select|with|\() /];
