@@ -8,7 +8,6 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import type { Clock } from '#common/clock.ts';
 import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { Once } from '#common/http/mount.ts';
@@ -45,13 +44,15 @@ interface Kept {
 
 const begin = `
   WITH expired AS (DELETE FROM idempotency_keys WHERE (caller, key) IN (
-    SELECT caller, key FROM idempotency_keys WHERE expires_at <= $4 AND (caller, key) <> ($1, $2)
+    SELECT caller, key FROM idempotency_keys WHERE expires_at <= signpost_deletion_time() AND (caller, key) <> ($1, $2)
      ORDER BY expires_at LIMIT ${PURGED_MAX} FOR UPDATE SKIP LOCKED))
-  INSERT INTO idempotency_keys AS k (caller, key, fingerprint, locked_until, expires_at) VALUES ($1, $2, $3, $5, $6)
+  INSERT INTO idempotency_keys AS k (caller, key, fingerprint, locked_until, expires_at)
+  SELECT $1, $2, $3, date_trunc('milliseconds', now()) + interval '${LOCK_MS} milliseconds', now() + interval '${KEPT_MS} milliseconds'
   ON CONFLICT (caller, key) DO UPDATE
      SET fingerprint = EXCLUDED.fingerprint, locked_until = EXCLUDED.locked_until, expires_at = EXCLUDED.expires_at, answer = NULL
-   WHERE k.expires_at <= $4 OR (k.answer IS NULL AND k.locked_until <= $4)
-  RETURNING true AS is_ours`;
+   WHERE k.expires_at <= signpost_deletion_time()
+      OR (k.answer IS NULL AND k.locked_until NOT BETWEEN now() AND now() + interval '${2 * LOCK_MS} milliseconds')
+  RETURNING locked_until`;
 
 interface Lock {
   readonly who: string;
@@ -65,20 +66,17 @@ const isLocked = 'caller = $1 AND key = $2 AND locked_until = $3 AND answer IS N
 export interface IdempotencyParts {
   readonly db: Postgres;
   readonly encryption: Encryption;
-  readonly clock: Clock;
   readonly log: Pick<Log, 'warn'>;
 }
 
 export class Idempotency {
   readonly #db: Postgres;
   readonly #encryption: Encryption;
-  readonly #clock: Clock;
   readonly #log: Pick<Log, 'warn'>;
 
-  constructor({ db, encryption, clock, log }: IdempotencyParts) {
+  constructor({ db, encryption, log }: IdempotencyParts) {
     this.#db = db;
     this.#encryption = encryption;
-    this.#clock = clock;
     this.#log = log;
   }
 
@@ -100,11 +98,9 @@ export class Idempotency {
   /** The end of its lock if the request has to be processed now, otherwise its stored response. */
   async #begin(who: string, key: string, fingerprint: Buffer): Promise<Date | Answer | Rejection> {
     for (let waitedMs = 0; waitedMs <= PATIENCE_MS; waitedMs += LOOK_MS) {
-      const nowMs = this.#clock();
-      const [now, lockedUntil, keptUntil] = [nowMs, nowMs + LOCK_MS, nowMs + KEPT_MS].map((ms) => new Date(ms));
-      const values = [who, key, fingerprint, now, lockedUntil, keptUntil];
-      const [ours] = await this.#db.query(begin, values, 'idempotency_begin');
-      if (ours && lockedUntil) return lockedUntil;
+      const values = [who, key, fingerprint];
+      const [ours] = await this.#db.query<{ locked_until: Date }>(begin, values, 'idempotency_begin');
+      if (ours) return ours.locked_until;
       const sql = 'SELECT fingerprint, answer FROM idempotency_keys WHERE caller = $1 AND key = $2';
       const [row] = await this.#db.query<Row>(sql, [who, key], 'idempotency_read');
       if (row && !row.fingerprint.equals(fingerprint))

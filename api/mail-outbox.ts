@@ -49,9 +49,9 @@ const lock = `SELECT pg_advisory_xact_lock(hashtextextended('signpost:mail', 0))
 const insertion = `
   INSERT INTO mails (id, kind, recipient, sender_id, subject_id, content_ciphertext, expires_at)
   SELECT $1, $2, $3, $4, $5, $6, $7
-   WHERE (SELECT count(*) FROM mails WHERE recipient = $3 AND kind = $2 AND created_at > now() - interval '1 hour') < ${limits.recipientPerHour}
-     AND (SELECT count(*) FROM mails WHERE recipient = $3 AND kind = $2 AND created_at > now() - interval '1 day') < ${limits.recipientPerDay}
-     AND ($4 = '' OR (SELECT count(*) FROM mails WHERE sender_id = $4 AND created_at > now() - interval '1 day') < ${limits.senderPerDay})
+   WHERE (SELECT count(*) FROM mails WHERE recipient = $3 AND kind = $2 AND created_at BETWEEN now() - interval '1 hour' AND now() + interval '1 hour') < ${limits.recipientPerHour}
+     AND (SELECT count(*) FROM mails WHERE recipient = $3 AND kind = $2 AND created_at BETWEEN now() - interval '1 day' AND now() + interval '1 day') < ${limits.recipientPerDay}
+     AND ($4 = '' OR (SELECT count(*) FROM mails WHERE sender_id = $4 AND created_at BETWEEN now() - interval '1 day' AND now() + interval '1 day') < ${limits.senderPerDay})
      AND (SELECT count(*) FROM (SELECT FROM mails WHERE state = 'waiting' LIMIT ${limits.waiting}) AS w) < ${limits.waiting}
   RETURNING id`;
 

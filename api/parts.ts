@@ -140,11 +140,11 @@ export function apiParts(
     webhooks: { refuseUrl: urlRuleWith(config), encryption },
   };
   const deliverChanges = () => outbox.tell();
-  const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, deliverChanges });
+  const hostChecks = new HostChecks({ db, log, dnsServers: config.DNS_SERVERS, deliverChanges });
   const branch = { links: branchLinksWith(config), encryption };
   const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, deliverChanges, branch });
   const linkLearner = linkLearnerWith(config, { redis, tenancy: deps.tenancy, limiter, clock, log });
-  const { once } = new Idempotency({ db, encryption, clock, log });
+  const { once } = new Idempotency({ db, encryption, log });
   const auditTrail = new AuditTrail(db, clock, log);
   return {
     mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail.note },

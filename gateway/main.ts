@@ -62,7 +62,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
-  new InstallRetention({ db, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
+  new InstallRetention({ db, retentionDays: config.RETENTION_DAYS, log }),
   telemetryPart(config, metrics, {
     listening: server.check,
     journal: () => journal.isWritable || 'nothing can be recorded',

@@ -150,8 +150,8 @@ export interface Checkpoints {
   revision(partition: number): Promise<Revision | undefined>;
   /** @throws LeaseLost */
   reviseDone(lease: Lease, done: RevisionDone): Promise<void>;
-  /** The salt of a UTC day, created by the first call. Salts of days before `forgetBefore` are deleted. */
-  salt(day: number, forgetBefore: number): Promise<string>;
+  /** The salt of a UTC day, created by the first call. Salts of days that are older than `keptDays` are deleted. */
+  salt(day: number, keptDays: number): Promise<string>;
   /**
    * @param holder identifies the journals that report.
    * @returns false if other journals report under the machine's name.

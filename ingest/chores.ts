@@ -12,6 +12,7 @@ import { systemTime } from '#common/time.ts';
 import { ExpiredClaims } from './attribution/expired-claims.ts';
 import { type MemoryPolicy, memoryPolicyOf } from './attribution/redis-memory.ts';
 import type { Checkpoints } from './checkpoints.ts';
+import { DeletionClock } from './deletion-clock.ts';
 import { type Erasures, refreshMs } from './erasures.ts';
 
 export interface ChoresOptions {
@@ -32,15 +33,18 @@ export class Chores {
   memoryPolicy: MemoryPolicy = { policy: '', fault: '' };
   readonly #options: ChoresOptions;
   readonly #claims: ExpiredClaims;
+  readonly deletionClock: DeletionClock;
   readonly #ends: (() => void)[] = [];
 
   constructor(options: ChoresOptions) {
     this.#options = options;
     this.#claims = new ExpiredClaims(options.postgres);
+    this.deletionClock = new DeletionClock({ ...options, time: systemTime });
   }
 
   start(): void {
     const { nats } = this.#options;
+    void ifReachable(() => this.deletionClock.advance());
     const everyMinute = systemTime.every(MINUTE_MS, () => void this.#onMinute());
     const refreshing = systemTime.every(refreshMs, () => void this.#refreshErasures());
     this.#ends.push(
@@ -56,6 +60,7 @@ export class Chores {
 
   async #onMinute(): Promise<void> {
     void this.readMemoryPolicy();
+    await ifReachable(() => this.deletionClock.advance());
     if (this.#options.isFirst()) await ifReachable(() => this.#claims.delete());
   }
 

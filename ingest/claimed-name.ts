@@ -117,7 +117,7 @@ export class ClaimedName {
     const taken = await this.#options.postgres.execute(
       `INSERT INTO ingest.name AS held (name, run, place, pid) VALUES ($1, $2, $3, $4)
        ON CONFLICT (name) DO UPDATE SET run = excluded.run, place = excluded.place, pid = excluded.pid, beats = 0, beat_at = now()
-         WHERE held.run = excluded.run OR held.run = $5 OR held.beat_at < now() - make_interval(secs => $6)`,
+         WHERE held.run = excluded.run OR held.run = $5 OR held.beat_at NOT BETWEEN now() - make_interval(secs => $6) AND now() + make_interval(secs => $6)`,
       [name, own, place, pid, run, silentSeconds],
     );
     return taken > 0;

@@ -97,7 +97,7 @@ export class Ingest {
     this.postgres = postgres;
     this.clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, requestTimeoutMs: insertTimeoutMs });
     this.#checkpoints = new PostgresCheckpoints(this.postgres);
-    const salts = new VisitorSalts(this.#checkpoints, systemTime);
+    const salts = new VisitorSalts(this.#checkpoints);
     const countries = openCountryDatabase(config.GEOIP_DB);
     const visitors = new Visitors(salts.of);
     this.#erasures = new Erasures(this.postgres);

@@ -108,6 +108,18 @@ new Gauge({
     this.set(ingest?.owners.filter((owner) => owner.state === 'running').length ?? 0);
   },
 });
+exposeGauge(
+  metrics,
+  'signpost_ingest_partitions_in_all',
+  'Partitions of the log that need an owner, as this process sees them.',
+  () => ingest?.partitions.figures.partitions ?? 0,
+);
+exposeGauge(
+  metrics,
+  'signpost_ingest_deletion_behind_seconds',
+  'How far the time by which old rows are deleted is behind the clock of Postgres.',
+  () => (ingest?.chores.deletionClock.behindMs ?? 0) / 1000,
+);
 new Gauge({
   name: 'signpost_ingest_members',
   help: 'Live ingest processes, as this process sees them; one_owner is 1 while a single one owns all partitions.',
@@ -139,8 +151,7 @@ await new Lifecycle({ log }).run([
     clickhouse: () => ingest?.clickhouse.isReachable() ?? notThere,
     log: () => ingest?.logRoom.refusal || true,
     rows: () => ingest?.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
-    partitions: () =>
-      ingest?.owners.every((owner) => owner.state !== 'recovering' && owner.state !== 'settled') || 'recovering',
+    partitions: () => ingest?.partitions.readiness ?? notThere,
   }),
   {
     name: 'ingest',

@@ -228,3 +228,24 @@ test(
   },
   long,
 );
+
+test('an ingest is ready when it runs its share; rows that are dated a year ahead take none of it, a living owner elsewhere does', {
+  timeout: long,
+}, async () => {
+  const lease = (owner: string, end: string) =>
+    db.execute(
+      `INSERT INTO ingest.lease AS l (partition, owner, epoch, expires_at) VALUES (0, $1, 1, now() + $2::interval)
+       ON CONFLICT (partition) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, expires_at = excluded.expires_at`,
+      [owner, end],
+    );
+  await lease('elsewhere/a', '5 minutes');
+  const ingest = await ingestHere('ready', { LOG_PARTITIONS: '2' });
+  expect(ingest.partitions.readiness).toEqual(expect.any(String));
+  await expect.poll(() => ingest.partitions.readiness, patience).toMatch(/^runs 1 of the \d partitions/);
+  await lease('pod-7/a', '1 year');
+  await db.execute(
+    `INSERT INTO ingest.member (owner, partitions, joined_at, expires_at) VALUES ('pod-7/a', 9, '2020-01-01', now() + interval '1 year')`,
+  );
+  await expect.poll(() => ingest.partitions.readiness, patience).toBe(true);
+  await expect.poll(() => ingest.partitions.of(0)?.state, patience).toBe('running');
+});

@@ -40,7 +40,7 @@ const straysHereMs = 60_000;
 export class OwnedPartitions {
   readonly #options: OwnedPartitionsOptions;
   readonly #owners = new Map<number, PartitionOwner>();
-  #share: Share = { all: [], mode: 'shared', take: [], letGo: [] };
+  #share: Share = { all: [], mode: 'shared', take: [], letGo: [], target: null };
   #members = 0;
   #inLog: readonly number[] = [];
   #inStore: readonly number[] = [];
@@ -58,8 +58,18 @@ export class OwnedPartitions {
   }
 
   /** Live ingest processes, and whether a single one currently owns all partitions. */
-  get figures(): { readonly members: number; readonly isOne: boolean } {
-    return { members: this.#members, isOne: this.#share.mode === 'one' };
+  get figures(): { readonly members: number; readonly isOne: boolean; readonly partitions: number } {
+    return { members: this.#members, isOne: this.#share.mode === 'one', partitions: this.#share.all.length };
+  }
+
+  /** Whether this process runs its share of the partitions; otherwise why not. */
+  get readiness(): true | string {
+    const { target } = this.#share;
+    if (target === null) return 'this ingest is not yet known to the others';
+    const owners = this.owners;
+    if (owners.some(({ state }) => state === 'recovering' || state === 'settled')) return 'recovering';
+    const running = owners.filter(({ state }) => state === 'running').length;
+    return running >= target || `runs ${running} of the ${target} partitions that are its share`;
   }
 
   of(partition: number): PartitionOwner | undefined {

@@ -126,3 +126,11 @@ test('an ingest process whose heartbeat expired takes nothing', () => {
   const membership = { members: [], owned: [{ partition: 0, owner: null }], areStraysRecent: false };
   expect(shareOf('a', membership, [], false).take).toEqual([]);
 });
+
+test('a process knows how many partitions are its share, also while others still own them', () => {
+  const members = ['a', 'b'].map((owner) => ({ owner, partitions: 3 }));
+  const owned = [0, 1, 2].map((partition) => ({ partition, owner: 'gone' }));
+  const membership = { members, owned, areStraysRecent: false };
+  expect(['a', 'b', 'c'].map((me) => shareOf(me, membership, [], false).target)).toEqual([2, 1, null]);
+  expect(['a', 'b'].map((me) => shareOf(me, membership, [], true).target)).toEqual([3, 0]);
+});

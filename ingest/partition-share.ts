@@ -8,9 +8,11 @@ export interface Share {
   readonly mode: 'one' | 'shared';
   readonly take: readonly number[];
   readonly letGo: readonly number[];
+  /** How many partitions this process owns when none has to move; null if it has sent no heartbeat. */
+  readonly target: number | null;
 }
 
-const nothing: Share = { all: [], mode: 'shared', take: [], letGo: [] };
+const nothing: Share = { all: [], mode: 'shared', take: [], letGo: [], target: null };
 
 /**
  * Shares differ by at most one. This also holds for the partitions that edges currently write to, taken alone:
@@ -41,17 +43,19 @@ export function shareOf(
   const isFree = (partition: number) => (owners.get(partition) ?? null) === null;
   const take: number[] = [];
   const surplus: number[] = [];
+  let expected = 0;
   // The first members get the larger shares of the current partitions, the last members those of the others.
   for (const [some, place] of [
     [all.filter((partition) => partition < count), rank],
     [all.filter((partition) => partition >= count), members.length - 1 - rank],
   ] as const) {
     const target = mode === 'one' ? (rank === 0 ? some.length : 0) : shareOfPlace(place, some.length, members.length);
+    expected += target;
     const mine = some.filter(isMine);
     take.push(...[...mine, ...some.filter(isFree)].slice(0, target));
     surplus.push(...mine.slice(target));
   }
-  return { all, mode, take, letGo: mode === 'one' ? surplus : surplus.slice(-1) };
+  return { all, mode, take, letGo: mode === 'one' ? surplus : surplus.slice(-1), target: expected };
 }
 
 function shareOfPlace(place: number, partitions: number, members: number): number {

@@ -46,7 +46,7 @@ export class PostgresCheckpoints implements Checkpoints {
        VALUES ($1, $2, 1, now() + make_interval(secs => $3))
        ON CONFLICT (partition) DO UPDATE
          SET owner = excluded.owner, epoch = lease.epoch + 1, expires_at = excluded.expires_at
-         WHERE lease.expires_at < now() OR lease.owner = excluded.owner
+         WHERE NOT signpost_is_live(lease.expires_at) OR lease.owner = excluded.owner
        RETURNING epoch, coalesce((SELECT last_batch_no FROM ingest.last_batch WHERE partition = $1), 0) AS last_batch_no`,
       [partition, owner, seconds],
     );
@@ -233,8 +233,11 @@ export class PostgresCheckpoints implements Checkpoints {
     );
   }
 
-  async salt(day: number, forgetBefore: number): Promise<string> {
-    await this.#postgres.execute('DELETE FROM ingest.visitor_salt WHERE day < $1', [forgetBefore]);
+  async salt(day: number, keptDays: number): Promise<string> {
+    await this.#postgres.execute(
+      'DELETE FROM ingest.visitor_salt WHERE day < floor(extract(epoch FROM signpost_deletion_time()) / 86400) - $1::integer',
+      [keptDays],
+    );
     await this.#postgres.execute('INSERT INTO ingest.visitor_salt (day, salt) VALUES ($1, $2) ON CONFLICT DO NOTHING', [
       day,
       randomBytes(16).toString('hex'),
@@ -250,7 +253,8 @@ export class PostgresCheckpoints implements Checkpoints {
       `INSERT INTO ingest.progress AS known (machine, committed_to, holder) VALUES ($1, $2, $3)
        ON CONFLICT (machine) DO UPDATE SET committed_to = excluded.committed_to, updated_at = now(),
            holder = CASE excluded.holder WHEN '' THEN known.holder ELSE excluded.holder END
-         WHERE known.holder IN ('', excluded.holder) OR excluded.holder = '' OR known.updated_at < now() - make_interval(secs => $4)`,
+         WHERE known.holder IN ('', excluded.holder) OR excluded.holder = '' 
+            OR known.updated_at NOT BETWEEN now() - make_interval(secs => $4) AND now() + make_interval(secs => $4)`,
       [machine, committedTo, holder, holderSilentSeconds],
     );
     return kept > 0;

@@ -17,7 +17,7 @@ export class PostgresMembers implements Members {
       `INSERT INTO ingest.member AS member (owner, partitions, expires_at)
        VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))
        ON CONFLICT (owner) DO UPDATE SET partitions = excluded.partitions, expires_at = excluded.expires_at,
-         joined_at = CASE WHEN member.expires_at < now() THEN now() ELSE member.joined_at END`,
+         joined_at = CASE WHEN member.expires_at < now() THEN now() ELSE least(member.joined_at, now()) END`,
       [me.owner, me.partitions, seconds],
       'announce_member',
     );
@@ -29,15 +29,15 @@ export class PostgresMembers implements Members {
     const [row] = await this.#postgres.query<{ members: Member[]; owned: OwnedPartition[]; strays: boolean }>(
       `SELECT
          (SELECT coalesce(json_agg(json_build_object('owner', owner, 'partitions', partitions) ORDER BY joined_at, owner), '[]')
-            FROM ingest.member WHERE expires_at > now()) AS members,
+            FROM ingest.member WHERE signpost_is_live(expires_at)) AS members,
          (SELECT coalesce(json_agg(json_build_object('partition', partition, 'owner', owner)), '[]')
-            FROM (SELECT partition, max(owner) FILTER (WHERE expires_at > now()) AS owner
+            FROM (SELECT partition, max(owner) FILTER (WHERE signpost_is_live(expires_at)) AS owner
                     FROM (SELECT partition, owner, expires_at FROM ingest.lease
                           UNION ALL SELECT partition, NULL, NULL FROM ingest.checkpoint
                           UNION ALL SELECT partition, NULL, NULL FROM ingest.batch
                           UNION ALL SELECT partition, NULL, NULL FROM ingest.revision WHERE done_at IS NULL) AS kept
                    GROUP BY partition) AS owned) AS owned,
-         EXISTS (SELECT FROM ingest.stray WHERE seen_at > now() - make_interval(secs => $1)) AS strays`,
+         EXISTS (SELECT FROM ingest.stray WHERE seen_at BETWEEN now() - make_interval(secs => $1) AND now() + make_interval(secs => $1)) AS strays`,
       [STRAYS_RECENT_SECONDS],
       'members_and_leases',
     );
@@ -51,7 +51,7 @@ export class PostgresMembers implements Members {
   async reportStrays(): Promise<void> {
     await this.#postgres.execute(
       `INSERT INTO ingest.stray (seen_at) VALUES (clock_timestamp())
-       ON CONFLICT (is_one) DO UPDATE SET seen_at = greatest(stray.seen_at, excluded.seen_at)`,
+       ON CONFLICT (is_one) DO UPDATE SET seen_at = excluded.seen_at`,
     );
   }
 }

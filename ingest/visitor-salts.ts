@@ -1,6 +1,4 @@
 /** The salts of recent days. They are random, kept for some days, and then permanently deleted. */
-import { DAY_MS } from '#common/durations.ts';
-import type { Time } from '#common/time.ts';
 import type { Checkpoints } from './checkpoints.ts';
 
 /** The log keeps records for three days, but records may wait longer in a journal. */
@@ -9,12 +7,10 @@ const cachedMax = 64;
 
 export class VisitorSalts {
   readonly #checkpoints: Checkpoints;
-  readonly #time: Time;
   readonly #salts = new Map<number, string>();
 
-  constructor(checkpoints: Checkpoints, time: Time) {
+  constructor(checkpoints: Checkpoints) {
     this.#checkpoints = checkpoints;
-    this.#time = time;
   }
 
   /** @throws PostgresUnavailable */
@@ -22,7 +18,7 @@ export class VisitorSalts {
     for (const day of days) {
       if (this.#salts.has(day)) continue;
       if (this.#salts.size >= cachedMax) this.#salts.clear();
-      this.#salts.set(day, await this.#checkpoints.salt(day, Math.floor(this.#time.now() / DAY_MS) - keptDays));
+      this.#salts.set(day, await this.#checkpoints.salt(day, keptDays));
     }
   }
 

@@ -19,6 +19,13 @@ CREATE TABLE ingest.checkpoint (
   CONSTRAINT checkpoint_pkey PRIMARY KEY (partition)
 );
 
+CREATE TABLE ingest.deletion_clock (
+  is_one boolean NOT NULL DEFAULT true,
+  reached timestamp with time zone NOT NULL,
+  CONSTRAINT deletion_clock_is_one_check CHECK (is_one),
+  CONSTRAINT deletion_clock_pkey PRIMARY KEY (is_one)
+);
+
 CREATE TABLE ingest.erasure (
   id bigint NOT NULL,
   organization_id text NOT NULL,
@@ -218,6 +225,7 @@ CREATE TABLE public.audit_log (
   address text NOT NULL,
   request_id text NOT NULL,
   target_ids text[],
+  stored_at timestamp with time zone DEFAULT now(),
   CONSTRAINT audit_log_pkey PRIMARY KEY (id)
 );
 
@@ -402,6 +410,7 @@ CREATE TABLE public.imports (
   worker text,
   worker_until timestamp with time zone,
   branch_key_ciphertext text,
+  stored_at timestamp with time zone DEFAULT now(),
   CONSTRAINT imports_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT imports_check CHECK (((branch_key_ciphertext IS NULL) OR (state = ANY (ARRAY['uploading'::text, 'checking'::text])))),
   CONSTRAINT imports_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
@@ -417,6 +426,7 @@ CREATE TABLE public.install_answers (
   record text,
   created_at timestamp with time zone NOT NULL,
   is_reinstall boolean NOT NULL DEFAULT false,
+  stored_at timestamp with time zone DEFAULT now(),
   CONSTRAINT install_answers_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT install_answers_pkey PRIMARY KEY (app_id, install_id)
 );
@@ -1132,7 +1142,7 @@ CREATE OR REPLACE FUNCTION public.signpost_begin_password_reset(reset text, addr
 AS $function$
 BEGIN
   DELETE FROM password_resets WHERE id IN (
-    SELECT id FROM password_resets WHERE expires_at <= at ORDER BY expires_at LIMIT 20 FOR UPDATE SKIP LOCKED);
+    SELECT id FROM password_resets WHERE expires_at <= least(at, signpost_deletion_time()) ORDER BY expires_at LIMIT 20 FOR UPDATE SKIP LOCKED);
   INSERT INTO password_resets (id, user_id, token_hash, created_at, expires_at)
     SELECT reset, id, hash, at, ends FROM users WHERE email = address AND deleted_at IS NULL AND disabled_at IS NULL;
   RETURN FOUND;
@@ -1238,7 +1248,7 @@ BEGIN
     SELECT organization_id, app_id, day, '', sum(visits), max(last_at) FROM gone GROUP BY organization_id, app_id, day
     ON CONFLICT (app_id, day, short_code)
     DO UPDATE SET visits = o.visits + EXCLUDED.visits, last_at = greatest(o.last_at, EXCLUDED.last_at);
-  DELETE FROM orphan_visits WHERE day < today - 30;
+  DELETE FROM orphan_visits WHERE day < (signpost_deletion_time() AT TIME ZONE 'UTC')::date - 30;
 END $function$
 ;
 
@@ -1260,6 +1270,14 @@ BEGIN
   DELETE FROM utm_templates WHERE app_id = NEW.id;
   RETURN NULL;
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_deletion_time()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$ SELECT least(now(), reached) FROM ingest.deletion_clock $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_drop_click_shares()
@@ -1384,6 +1402,13 @@ AS $function$
          EXISTS (SELECT FROM users u WHERE u.email = i.email AND u.deleted_at IS NULL)
     FROM invitations i JOIN organizations o ON o.id = i.organization_id AND o.deleted_at IS NULL
    WHERE i.token_hash = hash AND i.expires_at > at AND signpost_is_owner(i.invited_by, i.organization_id) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_is_live(until timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+AS $function$ SELECT until BETWEEN now() AND now() + interval '10 minutes' $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_is_message_for(app_ids text[], type text, data jsonb)
@@ -1676,7 +1701,7 @@ CREATE OR REPLACE FUNCTION public.signpost_owe_changed_links()
 AS $function$
 BEGIN
   INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
-    SELECT signpost_webhook_message_id(e.id, gen_random_uuid()::text), e.id, e.organization_id, t.type, n.updated_at,
+    SELECT signpost_webhook_message_id(e.id, gen_random_uuid()::text), e.id, e.organization_id, t.type, now(),
            to_jsonb(n) - 'deleted_at' || jsonb_build_object('host', a.host, 'other_codes',
              to_jsonb(ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = n.id ORDER BY c.code)))
       FROM new_rows n
@@ -1703,7 +1728,7 @@ BEGIN
       concat_ws(' ', nullif(current_setting('signpost.created_links', true), ''), (SELECT string_agg(id, ' ') FROM new_rows)), true);
   END IF;
   INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
-    SELECT signpost_webhook_message_id(e.id, 'link.created ' || l.id), e.id, e.organization_id, 'link.created', l.created_at, signpost_owed_link(l)
+    SELECT signpost_webhook_message_id(e.id, 'link.created ' || l.id), e.id, e.organization_id, 'link.created', now(), signpost_owed_link(l)
       FROM new_rows n
       JOIN webhook_endpoints e ON e.organization_id = n.organization_id AND e.disabled_at IS NULL
        AND 'link.created' = ANY (e.events) AND (e.app_ids IS NULL OR n.app_id = ANY (e.app_ids))
@@ -1745,7 +1770,7 @@ CREATE OR REPLACE FUNCTION public.signpost_owe_finished_import()
 AS $function$
 BEGIN
   INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
-    SELECT signpost_webhook_message_id(e.id, 'import.finished ' || NEW.id || ' ' || NEW.state), e.id, e.organization_id, 'import.finished', NEW.updated_at,
+    SELECT signpost_webhook_message_id(e.id, 'import.finished ' || NEW.id || ' ' || NEW.state), e.id, e.organization_id, 'import.finished', now(),
            jsonb_build_object('id', NEW.id, 'app_id', NEW.app_id, 'source', NEW.source, 'state', NEW.state, 'problem', NEW.problem,
              'rows', (SELECT jsonb_object_agg(name, coalesce(NEW.counts -> name, '0')) FROM unnest(ARRAY['new', 'same', 'conflict', 'unsupported']) AS name),
              'results', (SELECT jsonb_object_agg(name, coalesce(NEW.counts -> name, '0')) FROM unnest(ARRAY['created', 'taken', 'removed', 'kept']) AS name),
@@ -1996,7 +2021,7 @@ BEGIN
   -- Each makes room for itself, so no request deletes many.
   DELETE FROM ad_postbacks WHERE (app_id, framework, transaction_id, sequence_index) IN (
     SELECT p.app_id, p.framework, p.transaction_id, p.sequence_index FROM ad_postbacks p
-     WHERE p.received_at < now() - interval '180 days' ORDER BY p.received_at LIMIT 10 FOR UPDATE SKIP LOCKED);
+     WHERE p.received_at < signpost_deletion_time() - interval '180 days' ORDER BY p.received_at LIMIT 10 FOR UPDATE SKIP LOCKED);
   RETURN 'stored';
 END $function$
 ;
@@ -2100,7 +2125,7 @@ DECLARE
   trimmed integer;
 BEGIN
   DELETE FROM audit_log WHERE id IN (
-    SELECT id FROM audit_log WHERE at < now() - interval '1 year' ORDER BY at LIMIT rows_max FOR UPDATE SKIP LOCKED);
+    SELECT id FROM audit_log WHERE greatest(at, stored_at) < signpost_deletion_time() - interval '1 year' ORDER BY at LIMIT rows_max FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS trimmed = ROW_COUNT;
   RETURN trimmed;
 END $function$

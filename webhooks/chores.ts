@@ -2,7 +2,6 @@
  * Runs once a minute: deletes old messages and those of apps that their endpoint no longer covers, and disables
  * endpoints that are too far behind.
  */
-import type { Clock } from '#common/clock.ts';
 import { MINUTE_MS } from '#common/durations.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { MessagePlace, MessageStore } from './message-store.ts';
@@ -26,7 +25,6 @@ interface Check {
 
 export interface ChoreParts {
   readonly store: MessageStore;
-  readonly clock: Clock;
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** Replaced in tests. */
   readonly pendingMax?: number;
@@ -62,16 +60,17 @@ export class Chores {
 
   /** Never rejects. */
   async look(): Promise<void> {
-    const { store, clock, log, pendingMax } = this.#parts;
+    const { store, log, pendingMax } = this.#parts;
     try {
       for (const endpointId of await store.overfull(pendingMax)) {
-        const isDisabled = await store.disable(endpointId, 'backlog', clock());
+        const isDisabled = await store.disable(endpointId, 'backlog');
         if (isDisabled)
           log.warn({ endpoint_id: endpointId }, 'a webhook endpoint was disabled because it is too far behind');
       }
+      await store.dueNow();
       await untilNone(() => store.failBacklogs());
       await untilNone(() => store.deleteOld());
-      this.backlog = await store.backlog(clock());
+      this.backlog = await store.backlog();
       await this.#deleteUncovered();
     } catch (err) {
       log.warn({ err }, 'deleting old webhook messages failed; retrying');

@@ -276,10 +276,13 @@ test('messages and attempts are deleted after 30 days, by the clock of Postgres'
     ]);
   await age('webhook_messages', 'id');
   await age('webhook_attempts', 'message_id');
-  // A process whose clock is a year ahead deletes nothing more.
+  // Also while that jumps a year ahead.
+  const setDeletionClock = (by: string) =>
+    stage.db.execute('UPDATE ingest.deletion_clock SET reached = now() + $1::interval', [by]);
+  await setDeletionClock('-365 days');
   stage.nowMs += 365 * DAY_MS;
   await stage.chores();
-  stage.nowMs -= 365 * DAY_MS;
+  await setDeletionClock('1 hour');
   expect([await stage.message(old), (await stage.message(young))?.status]).toEqual([undefined, 'delivered']);
   expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
 });
@@ -561,4 +564,46 @@ test('a postback cannot reach internal addresses either', async () => {
   await stage.deliverAll(stage.process({ reachable: new ReachableAddresses([]) }));
   expect(await stage.outcomes(endpoint)).toEqual(['address_not_allowed']);
   expect(to.received).toEqual([]);
+});
+
+test('a process whose clock is 800 days ahead postpones no message, disables no endpoint, and deletes nothing', async () => {
+  const to = await receiver(500);
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.addMessages(endpoint);
+  for (const days of [0, 800, -800])
+    await stage.deliverAll(stage.process({ clock: () => stage.nowMs + days * DAY_MS }));
+  expect(to.received).toHaveLength(1);
+  stage.nowMs += 5 * SECOND_MS;
+  await stage.deliverAll(stage.process({ clock: () => stage.nowMs + 800 * DAY_MS }));
+  expect(await stage.message(id)).toMatchObject({ tries: 2, due_at: new Date(stage.nowMs + 5 * MINUTE_MS) });
+  expect(await ends(endpoint)).toEqual({ disabled_reason: null, isFailing: true });
+});
+
+test('a clock of Postgres that jumps six days ahead disables no endpoint with one failure', async () => {
+  const to = await receiver(500);
+  const endpoint = await stage.endpoint(to.url);
+  await stage.addMessages(endpoint);
+  await stage.deliverAll();
+  await stage.db.execute(`UPDATE ingest.deletion_clock SET reached = now() - interval '6 days'`);
+  stage.nowMs += 6 * DAY_MS;
+  await stage.deliverAll();
+  expect(to.received).toHaveLength(2);
+  expect(await ends(endpoint)).toEqual({ disabled_reason: null, isFailing: true });
+  await stage.db.execute(`UPDATE ingest.deletion_clock SET reached = now() + interval '1 hour'`);
+});
+
+test('messages that are dated a year ahead, with a lease or without, are delivered, and block no others', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  const ids = await stage.addMessages(endpoint, 12);
+  await stage.db.execute(
+    `UPDATE webhook_messages SET due_at = now() + interval '1 year', lease = CASE WHEN id = ANY ($1) THEN 'ghost' END WHERE id = ANY ($2)`,
+    [ids.slice(0, 5), ids.slice(0, 10)],
+  );
+  await stage.db.execute(`UPDATE webhook_endpoints SET failing_since = now() + interval '1 year' WHERE id = $1`, [
+    endpoint.id,
+  ]);
+  await stage.chores();
+  await stage.deliverAll();
+  expect(to.ids().sort()).toEqual([...ids].sort());
 });

@@ -92,7 +92,7 @@ export class Deliveries {
     const free = concurrentMax - this.#underWay.size;
     if (free === 0 || this.#isStopping) return 0;
     try {
-      const messages = await this.#parts.store.claim(this.#parts.clock(), this.#lease, free);
+      const messages = await this.#parts.store.claim(this.#lease, free);
       for (const message of messages) {
         const delivery: Promise<void> = this.#deliver(message).finally(() => this.#underWay.delete(delivery));
         this.#underWay.add(delivery);
@@ -125,7 +125,7 @@ export class Deliveries {
       if (!message.is_for_apps) return await store.remove(message);
       const outcome = await this.#send(message, attemptedMs);
       if (outcome.kind === 'uncovered') return await store.remove(message);
-      if (outcome.kind === 'aborted') return await store.release(message, clock());
+      if (outcome.kind === 'aborted') return await store.release(message);
       await this.#settle({ message, attemptedMs, durationMs: sinceStart(), ...namesOf(outcome) }, outcome);
     } catch (err) {
       if (isOutage(err)) return this.#note(false, err);
@@ -139,10 +139,8 @@ export class Deliveries {
     const { id: message_id, endpoint_id, tries } = attempt.message;
     log.error({ err, message_id, endpoint_id }, 'a webhook message could not be processed');
     this.attempts.set(attempt.outcome, (this.attempts.get(attempt.outcome) ?? 0) + 1);
-    const nowMs = clock();
-    const delay = retryDelayMs(tries + 1, '', nowMs);
     try {
-      await store.unprocessed(attempt, delay === null ? null : nowMs + delay);
+      await store.unprocessed(attempt, retryDelayMs(tries + 1, '', clock()));
     } catch (failure) {
       this.#note(false, failure);
     }
@@ -160,12 +158,11 @@ export class Deliveries {
   async #requestOf(message: ClaimedMessage, nowMs: number): Promise<WebhookRequest | SendOutcome> {
     const { encryption, shortUrl, readClicks, readQuery } = this.#parts;
     if (message.postback_method !== null) return await postbackRequest(message, message.postback_method, readQuery);
-    const { id, endpoint_id, previous_secret_ciphertext: previous, previous_secret_until: until } = message;
+    const { id, endpoint_id, previous_secret_ciphertext: previous } = message;
     const secretOf = (sealed: string) => encryption.decrypt(sealed, webhookSecretContext(endpoint_id));
-    const isPreviousValid = previous !== null && until !== null && until.getTime() > nowMs;
     let secrets: string[];
     try {
-      secrets = [message.secret_ciphertext ?? '', ...(isPreviousValid ? [previous] : [])].map(secretOf);
+      secrets = [message.secret_ciphertext ?? '', ...(previous === null ? [] : [previous])].map(secretOf);
     } catch (err) {
       this.#parts.log.warn({ err, endpoint_id }, 'the secret of a webhook endpoint cannot be decrypted');
       return { kind: 'failed', reason: 'secret_unreadable' };
@@ -185,11 +182,10 @@ export class Deliveries {
     this.attempts.set(attempt.outcome, (this.attempts.get(attempt.outcome) ?? 0) + 1);
     if (attempt.outcome === 'delivered') return await store.delivered(attempt);
     if (outcome.kind === 'gone') return await store.abandoned(attempt);
-    const nowMs = clock();
     const isGone = attempt.httpStatus === 410;
     const retryAfter = outcome.kind === 'answered' ? (outcome.headers['retry-after'] ?? '') : '';
-    const delay = isGone ? null : retryDelayMs(attempt.message.tries + 1, retryAfter, nowMs);
-    const reason = await store.failed(attempt, nowMs, delay === null ? null : nowMs + delay);
+    const delay = isGone ? null : retryDelayMs(attempt.message.tries + 1, retryAfter, clock());
+    const reason = await store.failed(attempt, delay);
     if (reason === undefined) return;
     this.disabled++;
     this.#parts.log.info({ endpoint_id: attempt.message.endpoint_id, reason }, 'a webhook endpoint was disabled');

@@ -201,7 +201,7 @@ test('click messages have 500 clicks each, which are read when they are sent', a
   expect(Object.keys(sent[0]?.[0] ?? {})).toEqual([...webhookColumns.clicks]);
   // Clicks that are no longer stored are not sent.
   await stage.db.execute(
-    "UPDATE webhook_messages SET status = 'pending', due_at = now(), data = data || '{\"batch_no\":0}' WHERE endpoint_id = $1",
+    "UPDATE webhook_messages SET status = 'pending', due_at = created_at, data = data || '{\"batch_no\":0}' WHERE endpoint_id = $1",
     [endpoint.id],
   );
   await stage.deliverAll(stage.process({ readClicks: clicksIn(clickhouse) }));

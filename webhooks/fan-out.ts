@@ -32,7 +32,8 @@ interface QueuedBatch {
 }
 
 const next = `
-  SELECT log_partition, batch_no, batch_no_to, parts, owed_at FROM webhook_batches WHERE due_at <= now()
+  SELECT log_partition, batch_no, batch_no_to, parts, owed_at FROM webhook_batches
+   WHERE due_at NOT BETWEEN now() AND now() + interval '${2 * postponedMinutes} minutes'
    ORDER BY log_partition, batch_no LIMIT 1 FOR UPDATE SKIP LOCKED`;
 const remove = 'DELETE FROM webhook_batches WHERE log_partition = $1 AND batch_no = $2';
 const subscribers = `

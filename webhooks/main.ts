@@ -43,7 +43,7 @@ const deliveries = new Deliveries({
   clock: systemClock,
   log,
 });
-const chores = new Chores({ store, clock: systemClock, log });
+const chores = new Chores({ store, log });
 
 exposeCounter(
   metrics,

@@ -6,13 +6,14 @@
  *      └──── later, or when the lease has ended ┘
  *
  * Several processes share the work: a claimed message has a lease, and if the process dies, another one delivers the
- * message when the lease has ended. So a message is delivered at least once.
+ * message when the lease has ended. So a message is delivered at least once. All times but those of attempts are by
+ * Postgres' clock, so that a process with a wrong clock postpones, disables, and deletes nothing.
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import type { PostbackMethod } from '#common/webhooks/postback-template.ts';
 import type { DisabledReason } from '#common/webhooks/webhook-events.ts';
-import { failingMsMax } from './schedule.ts';
+import { delayMsMax, failingMsMax } from './schedule.ts';
 
 /** Longer than an attempt may take, including the writes after it. */
 export const leaseMs = 60_000;
@@ -44,8 +45,8 @@ export interface ClaimedMessage {
   readonly url: string;
   /** Null for a postback. */
   readonly secret_ciphertext: string | null;
+  /** Null if it is no longer valid. */
   readonly previous_secret_ciphertext: string | null;
-  readonly previous_secret_until: Date | null;
   /** Null for a webhook. A postback's URL and body are templates. */
   readonly postback_method: PostbackMethod | null;
   readonly postback_body: string | null;
@@ -75,24 +76,25 @@ const claim = `
   WITH free AS (
     SELECT e.id, e.organization_id,
            CASE WHEN e.failing_since IS NULL THEN ${perEndpointMax} ELSE ${perFailingEndpointMax} END
-             - (SELECT count(*) FROM webhook_messages l WHERE l.endpoint_id = e.id AND l.lease IS NOT NULL AND l.due_at > $1) AS places
+             - (SELECT count(*) FROM webhook_messages l WHERE l.endpoint_id = e.id AND l.lease IS NOT NULL AND l.due_at > now()) AS places
       FROM webhook_endpoints e WHERE e.disabled_at IS NULL
   ), due AS (
     SELECT d.id, f.organization_id, d.due_at FROM free f CROSS JOIN LATERAL (
       SELECT m.id, m.due_at FROM webhook_messages m
-       WHERE m.endpoint_id = f.id AND m.status = 'pending' AND m.due_at <= $1
+       WHERE m.endpoint_id = f.id AND m.status = 'pending' AND m.due_at <= now()
        ORDER BY m.due_at LIMIT greatest(f.places, 0) FOR UPDATE SKIP LOCKED) AS d
   ), busy AS (
-    SELECT organization_id, count(*) AS leased FROM webhook_messages WHERE lease IS NOT NULL AND due_at > $1 GROUP BY organization_id
+    SELECT organization_id, count(*) AS leased FROM webhook_messages WHERE lease IS NOT NULL AND due_at > now() GROUP BY organization_id
   ), turns AS (
     SELECT id, due_at, coalesce(leased, 0) + row_number() OVER (PARTITION BY organization_id ORDER BY due_at, id) AS turn
       FROM due LEFT JOIN busy USING (organization_id)
   )
-  UPDATE webhook_messages m SET lease = $2, due_at = $3
-    FROM (SELECT id FROM turns WHERE turn <= ${perOrganizationMax} ORDER BY turn, due_at LIMIT $4) AS t, webhook_endpoints e
+  UPDATE webhook_messages m SET lease = $1, due_at = now() + interval '${leaseMs} milliseconds'
+    FROM (SELECT id FROM turns WHERE turn <= ${perOrganizationMax} ORDER BY turn, due_at LIMIT $2) AS t, webhook_endpoints e
    WHERE m.id = t.id AND e.id = m.endpoint_id
   RETURNING m.id, m.endpoint_id, m.organization_id, m.type, m.occurred_at, m.data, m.tries, m.lease,
-            e.app_ids, signpost_is_message_for(e.app_ids, m.type, m.data) AS is_for_apps, e.url, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until,
+            e.app_ids, signpost_is_message_for(e.app_ids, m.type, m.data) AS is_for_apps, e.url, e.secret_ciphertext,
+            CASE WHEN e.previous_secret_until > now() THEN e.previous_secret_ciphertext END AS previous_secret_ciphertext,
             e.postback_method, e.postback_body`;
 
 /** Locks the endpoint, and then the message, so that neither is deleted before the attempt is stored. */
@@ -129,23 +131,22 @@ const deleteUncovered = `
     FROM looked`;
 
 export class MessageStore {
-  readonly #db: Postgres;
+  readonly #db: Pick<Postgres, 'query' | 'execute' | 'transaction'>;
 
-  constructor(db: Postgres) {
+  constructor(db: Pick<Postgres, 'query' | 'execute' | 'transaction'>) {
     this.#db = db;
   }
 
   /** Leases up to `max` due messages. */
-  claim(nowMs: number, lease: string, max: number): Promise<ClaimedMessage[]> {
-    const values = [new Date(nowMs), lease, new Date(nowMs + leaseMs), max];
-    return this.#db.query<ClaimedMessage>(claim, values, 'claim_webhooks');
+  claim(lease: string, max: number): Promise<ClaimedMessage[]> {
+    return this.#db.query<ClaimedMessage>(claim, [lease, max], 'claim_webhooks');
   }
 
   /** Releases a message whose attempt was aborted. */
-  async release({ id, lease }: ClaimedMessage, nowMs: number): Promise<void> {
+  async release({ id, lease }: ClaimedMessage): Promise<void> {
     await this.#db.execute(
-      'UPDATE webhook_messages SET lease = NULL, due_at = $3 WHERE id = $1 AND lease = $2',
-      [id, lease, new Date(nowMs)],
+      'UPDATE webhook_messages SET lease = NULL, due_at = now() WHERE id = $1 AND lease = $2',
+      [id, lease],
       'release_webhook',
     );
   }
@@ -221,10 +222,10 @@ export class MessageStore {
   }
 
   /** Outcome of a message that our own processing failed. It does not count for or against its endpoint. */
-  unprocessed(attempt: Attempt, retryMs: number | null): Promise<void> {
+  unprocessed(attempt: Attempt, delayMs: number | null): Promise<void> {
     return this.#db.transaction(async (queries) => {
       await keepAttempt(queries, attempt);
-      await retryOrFail(queries, attempt.message, retryMs);
+      await retryOrFail(queries, attempt.message, delayMs);
     });
   }
 
@@ -232,25 +233,25 @@ export class MessageStore {
    * If the endpoint must be disabled, that happens in the same transaction, because there may be no later attempt that
    * would do it.
    *
-   * @param retryMs when the next attempt starts; null: there is none.
+   * @param delayMs until the next attempt starts; null: there is none.
    * @returns why the endpoint was disabled; undefined if it was not.
    */
-  failed(attempt: Attempt, nowMs: number, retryMs: number | null): Promise<DisabledReason | undefined> {
+  failed(attempt: Attempt, delayMs: number | null): Promise<DisabledReason | undefined> {
     const { endpoint_id } = attempt.message;
     return this.#db.transaction(async (queries) => {
-      const [row] = await queries.query<{ failing_since: Date }>(
-        'UPDATE webhook_endpoints SET failing_since = coalesce(failing_since, $2) WHERE id = $1 RETURNING failing_since',
-        [endpoint_id, new Date(nowMs)],
+      const [row] = await queries.query<{ is_failing: boolean }>(
+        `UPDATE webhook_endpoints SET failing_since = least(failing_since, now()) WHERE id = $1
+         RETURNING failing_since <= least(now(), signpost_deletion_time()) - interval '${failingMsMax} milliseconds' AS is_failing`,
+        [endpoint_id],
         'webhook_fails',
       );
       await keepAttempt(queries, attempt);
-      await retryOrFail(queries, attempt.message, retryMs);
+      await retryOrFail(queries, attempt.message, delayMs);
       // The endpoint was deleted in the meantime.
       if (row === undefined) return undefined;
-      const isFailing = nowMs - row.failing_since.getTime() >= failingMsMax;
-      const reason = attempt.httpStatus === 410 ? 'gone' : isFailing ? 'failing' : undefined;
+      const reason = attempt.httpStatus === 410 ? 'gone' : row.is_failing ? 'failing' : undefined;
       if (reason === undefined) return undefined;
-      return (await disableEndpoint(queries, endpoint_id, reason, nowMs)) ? reason : undefined;
+      return (await disableEndpoint(queries, endpoint_id, reason)) ? reason : undefined;
     });
   }
 
@@ -258,8 +259,8 @@ export class MessageStore {
    * Disables an endpoint and adds a message for the other endpoints of its organization. @returns whether it was
    * enabled.
    */
-  disable(endpointId: string, reason: DisabledReason, nowMs: number): Promise<boolean> {
-    return this.#db.transaction((queries) => disableEndpoint(queries, endpointId, reason, nowMs));
+  disable(endpointId: string, reason: DisabledReason): Promise<boolean> {
+    return this.#db.transaction((queries) => disableEndpoint(queries, endpointId, reason));
   }
 
   /** Endpoints with too many pending messages. */
@@ -283,15 +284,28 @@ export class MessageStore {
     );
   }
 
-  /** Uses the clock of Postgres, so that a process with a wrong clock deletes nothing. @returns the number of rows. */
+  /**
+   * Makes messages due that would be due later than any attempt is postponed: the clock of Postgres was ahead when they
+   * were written. @returns their number.
+   */
+  dueNow(): Promise<number> {
+    return this.#db.execute(
+      `UPDATE webhook_messages SET due_at = now(), lease = NULL
+        WHERE status = 'pending' AND due_at > now() + CASE WHEN lease IS NULL THEN interval '${2 * delayMsMax} milliseconds'
+                                                           ELSE interval '${2 * leaseMs} milliseconds' END`,
+    );
+  }
+
+  /** @returns the number of rows. */
   async deleteOld(): Promise<number> {
-    let deleted = 0;
-    deleted += await this.#db.execute(
-      `DELETE FROM webhook_batches WHERE owed_at < now() - interval '${keptMs} milliseconds'`,
+    const isOld = (column: string) => `${column} < signpost_deletion_time() - interval '${keptMs} milliseconds'`;
+    let deleted = await this.#db.execute(
+      `DELETE FROM webhook_batches WHERE (log_partition, batch_no) IN (
+         SELECT log_partition, batch_no FROM webhook_batches WHERE ${isOld('owed_at')} LIMIT ${rowsAtOnce} FOR UPDATE SKIP LOCKED)`,
     );
     for (const table of ['webhook_messages', 'webhook_attempts']) {
       deleted += await this.#db.execute(
-        `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE created_at < now() - interval '${keptMs} milliseconds'
+        `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${isOld('created_at')}
            ORDER BY created_at LIMIT ${rowsAtOnce} FOR UPDATE SKIP LOCKED)`,
       );
     }
@@ -302,13 +316,14 @@ export class MessageStore {
    * Number of messages that wait for enabled endpoints, and since when the oldest is due. A failing endpoint delays
    * only its own messages, so it does not count.
    */
-  async backlog(nowMs: number): Promise<{ readonly pending: number; readonly overdueMs: number }> {
-    const [row] = await this.#db.query<{ pending: number; oldest: Date | null }>(
-      `SELECT count(*) AS pending, min(m.due_at) FILTER (WHERE e.failing_since IS NULL) AS oldest FROM webhook_messages m
+  async backlog(): Promise<{ readonly pending: number; readonly overdueMs: number }> {
+    const [row] = await this.#db.query<{ pending: number; overdueMs: number | null }>(
+      `SELECT count(*) AS pending,
+              extract(epoch FROM now() - min(m.due_at) FILTER (WHERE e.failing_since IS NULL))::float8 * 1000 AS "overdueMs"
+         FROM webhook_messages m
          JOIN webhook_endpoints e ON e.id = m.endpoint_id AND e.disabled_at IS NULL WHERE m.status = 'pending'`,
     );
-    const oldest = row?.oldest?.getTime() ?? nowMs;
-    return { pending: row?.pending ?? 0, overdueMs: Math.max(0, nowMs - oldest) };
+    return { pending: row?.pending ?? 0, overdueMs: Math.max(0, row?.overdueMs ?? 0) };
   }
 }
 
@@ -323,39 +338,34 @@ async function keepAttempt(queries: Queries, attempt: Attempt): Promise<void> {
   );
 }
 
-async function retryOrFail(queries: Queries, { id, lease }: ClaimedMessage, retryMs: number | null): Promise<void> {
+async function retryOrFail(queries: Queries, { id, lease }: ClaimedMessage, delayMs: number | null): Promise<void> {
   await queries.execute(
-    `UPDATE webhook_messages SET status = CASE WHEN $3::timestamptz IS NULL THEN 'failed' ELSE 'pending' END,
-            due_at = coalesce($3, due_at), tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
-    [id, lease, retryMs === null ? null : new Date(retryMs)],
+    `UPDATE webhook_messages SET status = CASE WHEN $3::float8 IS NULL THEN 'failed' ELSE 'pending' END,
+            due_at = coalesce(now() + $3 * interval '1 millisecond', due_at), tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
+    [id, lease, delayMs],
     'webhook_failed',
   );
 }
 
-async function disableEndpoint(
-  queries: Queries,
-  endpointId: string,
-  reason: DisabledReason,
-  nowMs: number,
-): Promise<boolean> {
+async function disableEndpoint(queries: Queries, endpointId: string, reason: DisabledReason): Promise<boolean> {
   const [disabled] = await queries.query<{
     id: string;
     url: string;
     organization_id: string;
     app_ids: string[] | null;
   }>(
-    `UPDATE webhook_endpoints SET disabled_at = $2, disabled_reason = $3, updated_at = $2
+    `UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = $2, updated_at = now()
       WHERE id = $1 AND disabled_at IS NULL RETURNING id, url, organization_id, app_ids`,
-    [endpointId, new Date(nowMs), reason],
+    [endpointId, reason],
   );
   if (!disabled) return false;
   const { id, url, organization_id, app_ids } = disabled;
   await queries.execute(
     `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
-     SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, 'endpoint.disabled', $2, $3, $2
+     SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, 'endpoint.disabled', now(), $2, now()
        FROM webhook_endpoints WHERE organization_id = $1 AND disabled_at IS NULL AND 'endpoint.disabled' = ANY (events)
-        AND (app_ids IS NULL OR $4::text[] <@ app_ids)`,
-    [organization_id, new Date(nowMs), JSON.stringify({ id, url, reason }), app_ids],
+        AND (app_ids IS NULL OR $3::text[] <@ app_ids)`,
+    [organization_id, JSON.stringify({ id, url, reason }), app_ids],
   );
   return true;
 }

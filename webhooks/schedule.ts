@@ -23,6 +23,8 @@ export const failingMsMax = 5 * DAY_MS;
 /** Maximum time by which a receiver can postpone a message. */
 const retryAfterMsMax = DAY_MS;
 
+export const delayMsMax = Math.max(retryAfterMsMax, ...retryDelaysMs);
+
 /**
  * @param tries attempts that have failed, including the last.
  * @param retryAfter the header of the last response; it can only lengthen the delay.

@@ -11,7 +11,6 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type ErasableTable, type ErasureScope, eraseOrganization, erasePerson } from '#clickhouse/queries/erase.ts';
 import type { Clock } from '#common/clock.ts';
-import { DAY_MS } from '#common/durations.ts';
 import { erasableKinds, erasedIdHash, erasureDays } from '#common/erased-ids.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import type { Queries } from '#common/stores/postgres.ts';
@@ -269,10 +268,10 @@ class ErasureList {
   }
 
   async add(person: Person | null, untilMs: number): Promise<void> {
-    await this.#db.execute('DELETE FROM ingest.erasure WHERE expires_at < now()');
+    await this.#db.execute('DELETE FROM ingest.erasure WHERE expires_at < signpost_deletion_time()');
     const [row] = await this.#db.query<{ id: number }>(
-      `INSERT INTO ingest.erasure (organization_id, until_ms, salt, hashes, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
-      [this.#organizationId, untilMs, this.#salt, this.#hashesOf(person), new Date(untilMs + erasureDays * DAY_MS)],
+      `INSERT INTO ingest.erasure (organization_id, until_ms, salt, hashes, expires_at) VALUES ($1, $2, $3, $4, greatest(to_timestamp($2 / 1000.0), now()) + make_interval(days => $5)) RETURNING id`,
+      [this.#organizationId, untilMs, this.#salt, this.#hashesOf(person), erasureDays],
     );
     this.#id = row?.id ?? 0;
   }

@@ -21,7 +21,7 @@ interface Rate {
 }
 
 /** Stores all rates of the text, or none if a line is wrong. */
-export async function setExchangeRates({ db, clock }: AdminParts, text: string): Promise<StoredRates | Refused> {
+export async function setExchangeRates({ db }: Pick<AdminParts, 'db'>, text: string): Promise<StoredRates | Refused> {
   const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
   if (lines.length > linesMax) return refused(`the file has more than ${linesMax} lines: split it`);
   const rates = new Map<string, Rate>();
@@ -43,10 +43,10 @@ export async function setExchangeRates({ db, clock }: AdminParts, text: string):
         [lot.map(({ day }) => day), lot.map(({ currency }) => currency), lot.map(({ rate }) => rate)],
       );
     }
-    await queries.execute('DELETE FROM exchange_rates WHERE day < $1::date - make_interval(years => $2)', [
-      new Date(clock()),
-      keptYears,
-    ]);
+    await queries.execute(
+      'DELETE FROM exchange_rates WHERE day < signpost_deletion_time() - make_interval(years => $1)',
+      [keptYears],
+    );
   });
   return { kind: 'stored', rates: all.length, days: new Set(all.map(({ day }) => day)).size };
 }

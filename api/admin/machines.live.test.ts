@@ -116,3 +116,11 @@ test('records of a lost machine can be given up, and the command reports how man
   expect(await retireMachine(db, 'lost', true)).toEqual({ kind: 'retired', given_up_seconds: 30, held_clicks: 0 });
   expect(await left()).toEqual(['stays']);
 });
+
+test('a lost machine is removed although its last reports are dated a year ahead', async () => {
+  await report('gone', -365 * 86_400, 2);
+  await ingest('gone/ingest-0', -365 * 86_400);
+  await db.execute(`UPDATE ingest.progress SET committed_to = extract(epoch FROM now()) * 1000 WHERE machine = 'gone'`);
+  expect(await retireMachine(db, 'gone', false)).toEqual({ kind: 'retired', given_up_seconds: 0, held_clicks: 0 });
+  expect(await left()).toEqual(['stays']);
+});

@@ -6,7 +6,10 @@
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import { type Refused, refused } from './refusal.ts';
 
-/** A publisher reports twice a second, an ingest once, a redirector with shares of limited links every two seconds. */
+/**
+ * A publisher reports twice a second, an ingest once, a redirector with shares of limited links every two seconds. A
+ * report that is dated ahead by more was written by a Postgres whose clock was ahead.
+ */
 const silentSeconds = 15;
 /** How far a report of a drained machine may lag behind the time at which it was stored, because clocks differ. */
 const drainedMs = 10_000;
@@ -47,8 +50,8 @@ export async function reportingMachines(db: Pick<Postgres, 'query'>): Promise<Re
 export async function retireMachine(db: Postgres, name: string, isGivenUp: boolean): Promise<Retired | Refused> {
   return await db.transaction(async (queries) => {
     const progress = await queries.query<Known>(
-      `SELECT machine, committed_to, extract(epoch FROM now() - updated_at)::integer AS silent_seconds,
-              greatest(0, extract(epoch FROM updated_at) * 1000 - committed_to)::bigint AS behind_ms
+      `SELECT machine, committed_to, abs(extract(epoch FROM now() - updated_at))::integer AS silent_seconds,
+              greatest(0, extract(epoch FROM least(updated_at, now())) * 1000 - committed_to)::bigint AS behind_ms
          FROM ingest.progress ORDER BY machine FOR UPDATE`,
     );
     const ingests = await ingestsOf(queries, name);
@@ -94,7 +97,7 @@ export async function retireMachine(db: Postgres, name: string, isGivenUp: boole
 /** Ingests are named `<machine>/<instance>`. */
 async function ingestsOf(queries: Queries, machine: string): Promise<{ name: string; silent_seconds: number }[]> {
   return await queries.query(
-    `SELECT name, extract(epoch FROM now() - beat_at)::integer AS silent_seconds FROM ingest.name
+    `SELECT name, abs(extract(epoch FROM now() - beat_at))::integer AS silent_seconds FROM ingest.name
       WHERE split_part(name, '/', 1) = $1 FOR UPDATE`,
     [machine],
   );
@@ -109,7 +112,7 @@ interface Redirector {
 
 async function redirectorsOf(queries: Queries, machine: string): Promise<Redirector[]> {
   return await queries.query(
-    `SELECT holder, instance, has_left, extract(epoch FROM now() - reported_at)::integer AS silent_seconds
+    `SELECT holder, instance, has_left, abs(extract(epoch FROM now() - reported_at))::integer AS silent_seconds
        FROM click_holders WHERE machine = $1 ORDER BY holder FOR UPDATE`,
     [machine],
   );

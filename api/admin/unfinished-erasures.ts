@@ -47,7 +47,7 @@ export class BegunErasure {
   /** Adds to the person the ids of the same person that earlier runs found. */
   async begin(person: Person | null): Promise<void> {
     await this.#db.execute(
-      `DELETE FROM ingest.unfinished_erasure WHERE begun_at < now() - make_interval(days => ${rememberedDays})`,
+      `DELETE FROM ingest.unfinished_erasure WHERE begun_at < signpost_deletion_time() - make_interval(days => ${rememberedDays})`,
     );
     const earlier = (await unfinishedErasuresOf(this.#db)).filter((one) => this.#completes(one, person));
     if (person !== null)

@@ -1,7 +1,7 @@
 /** Decides which API process audits an hour: one per installation; the others report its result. */
 import type { AuditFigures, HourReport } from '#clickhouse/queries/audit.ts';
 import type { LostFrames } from '#clickhouse/queries/audit-frames.ts';
-import { DAY_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 
 /** Longer than the audit of an hour takes: if the auditing process dies, another one takes over after this time. */
@@ -35,11 +35,18 @@ export class PostgresAuditTurns implements AuditTurns {
   }
 
   async begin(hour: number): Promise<AuditTurn> {
-    await this.#db.execute('DELETE FROM hourly_audits WHERE hour < $1', [hour - keptMs]);
+    await this.#db.execute(
+      `DELETE FROM hourly_audits
+        WHERE hour < least($1::bigint, extract(epoch FROM signpost_deletion_time()) * 1000) - ${keptMs}`,
+      [hour],
+    );
+    // An hour that has not ended by Postgres' clock is not audited. One that was claimed by a clock far ahead is audited again.
     const claimed = await this.#db.execute(
-      `INSERT INTO hourly_audits AS known (hour, owner, claimed_until) VALUES ($1, $2, now() + make_interval(mins => $3))
-       ON CONFLICT (hour) DO UPDATE SET owner = excluded.owner, claimed_until = excluded.claimed_until
-         WHERE known.figures IS NULL AND (known.claimed_until < now() OR known.owner = excluded.owner)`,
+      `INSERT INTO hourly_audits AS known (hour, owner, claimed_until)
+       SELECT $1::bigint, $2::text, now() + make_interval(mins => $3) WHERE $1::bigint + ${HOUR_MS} <= extract(epoch FROM now()) * 1000
+       ON CONFLICT (hour) DO UPDATE SET owner = excluded.owner, claimed_until = excluded.claimed_until, figures = NULL, failures = '[]'
+         WHERE known.claimed_until > now() + 2 * make_interval(mins => $3)
+            OR known.figures IS NULL AND (known.claimed_until < now() OR known.owner = excluded.owner)`,
       [hour, this.#owner, claimMinutes],
     );
     if (claimed > 0) return { kind: 'mine' };

@@ -129,3 +129,14 @@ test('an hour that one process could not audit is audited by another', async () 
   await new HourlyAudit({ clickhouse: client, turns: turnsOf('b'), metrics, log, clock }).look();
   expect(await figuresOf(metrics)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
 });
+
+test('an API whose clock is ahead audits no hour that has not ended, and one that a clock far ahead has claimed is audited again', async () => {
+  const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+  expect(await turnsOf('a').begin(hour)).toEqual({ kind: 'others' });
+  const past = hour - 3 * HOUR_MS;
+  expect(await turnsOf('a').begin(past)).toEqual({ kind: 'mine' });
+  await turnsOf('a').done(past, { figures: { lost: 9 } as never, failures: [] });
+  expect(await turnsOf('b').begin(past)).toMatchObject({ kind: 'done' });
+  await db.execute(`UPDATE hourly_audits SET claimed_until = now() + interval '1 year' WHERE hour = $1`, [past]);
+  expect(await turnsOf('b').begin(past)).toEqual({ kind: 'mine' });
+});

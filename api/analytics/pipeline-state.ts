@@ -20,10 +20,11 @@ export interface PipelineState {
 
 const question = `
   SELECT (SELECT count(*)::int FROM ingest.progress) AS machines,
-         (SELECT count(*)::int FROM ingest.progress WHERE updated_at < now() - make_interval(secs => $1)) AS silent,
+         (SELECT count(*)::int FROM ingest.progress
+           WHERE updated_at NOT BETWEEN now() - make_interval(secs => $1) AND now() + make_interval(secs => $1)) AS silent,
          (SELECT count(*)::int FROM ingest.lease) AS parts,
-         (SELECT count(*)::int FROM ingest.lease WHERE expires_at > now()) AS owned,
-         (SELECT count(DISTINCT owner)::int FROM ingest.lease WHERE expires_at > now()) AS processes`;
+         (SELECT count(*)::int FROM ingest.lease WHERE signpost_is_live(expires_at)) AS owned,
+         (SELECT count(DISTINCT owner)::int FROM ingest.lease WHERE signpost_is_live(expires_at)) AS processes`;
 
 interface Row {
   readonly machines: number;

@@ -7,7 +7,6 @@
  * within `dnsTimeoutMs`.
  */
 import { Resolver } from 'node:dns/promises';
-import type { Clock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
@@ -26,14 +25,13 @@ const pauseMaxMs = DAY_MS;
 interface Claim {
   readonly app_id: string;
   readonly host: string;
-  readonly claimed_at: Date;
+  readonly age_ms: number;
 }
 
 export type HostProblem = 'record_missing' | 'record_differs' | 'dns_unavailable' | 'taken';
 
 export interface HostChecksOptions {
   readonly db: Postgres;
-  readonly clock: Clock;
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** `address` or `address:port`; if empty, the system's servers. */
   readonly dnsServers: readonly string[];
@@ -42,14 +40,15 @@ export interface HostChecksOptions {
 }
 
 const takeDue = `
-  UPDATE host_checks SET due_at = $1::timestamptz + interval '${leaseMs} milliseconds'
-   WHERE app_id IN (SELECT app_id FROM host_checks WHERE due_at <= $1 ORDER BY due_at LIMIT ${batchMax} FOR UPDATE SKIP LOCKED)
-  RETURNING app_id, host, claimed_at`;
+  UPDATE host_checks SET due_at = now() + interval '${leaseMs} milliseconds'
+   WHERE app_id IN (SELECT app_id FROM host_checks WHERE due_at NOT BETWEEN now() AND now() + interval '${2 * pauseMaxMs} milliseconds'
+                     ORDER BY due_at LIMIT ${batchMax} FOR UPDATE SKIP LOCKED)
+  RETURNING app_id, host, extract(epoch FROM now() - claimed_at)::float8 * 1000 AS age_ms`;
 const keepProblem = `
-  UPDATE host_checks SET checked_at = $3, problem = $4, due_at = $5 WHERE app_id = $1 AND host = $2`;
+  UPDATE host_checks SET checked_at = now(), problem = $3, due_at = now() + $4 * interval '1 millisecond' WHERE app_id = $1 AND host = $2`;
 /** The app's host may have changed since the lookup; then this proof is for a different host. */
 const verify = `
-  UPDATE apps SET host_verified_at = $3
+  UPDATE apps SET host_verified_at = now()
    WHERE id = $1 AND host = $2 AND deleted_at IS NULL AND host_verified_at IS NULL`;
 
 export class HostChecks {
@@ -79,8 +78,7 @@ export class HostChecks {
   /** Checks all due claims. Never rejects. */
   async look(): Promise<void> {
     try {
-      const now = new Date(this.#options.clock());
-      const due = await this.#options.db.query<Claim>(takeDue, [now], 'take_due_host_checks');
+      const due = await this.#options.db.query<Claim>(takeDue, [], 'take_due_host_checks');
       const verified = await Promise.all(due.map((claim) => this.#check(claim)));
       if (verified.includes(true)) await this.#options.deliverChanges();
     } catch (err) {
@@ -95,13 +93,12 @@ export class HostChecks {
   }
 
   /** @returns whether the host is verified now. */
-  async #check({ app_id, host, claimed_at }: Claim): Promise<boolean> {
-    const { db, clock, log } = this.#options;
+  async #check({ app_id, host, age_ms }: Claim): Promise<boolean> {
+    const { db, log } = this.#options;
     let problem = await this.#problemOf(host, app_id);
-    const now = new Date(clock());
     if (problem === null) {
       try {
-        const verified = await db.execute(verify, [app_id, host, now], 'verify_host');
+        const verified = await db.execute(verify, [app_id, host], 'verify_host');
         if (verified > 0) log.info({ app_id, host }, 'a host was verified; its links are now served');
         return verified > 0;
       } catch (error) {
@@ -109,9 +106,8 @@ export class HostChecks {
         problem = 'taken';
       }
     }
-    const ageMs = Math.max(0, now.getTime() - claimed_at.getTime());
-    const pauseMs = Math.min(Math.max(ageMs / 10, pauseMinMs), pauseMaxMs);
-    await db.execute(keepProblem, [app_id, host, now, problem, new Date(now.getTime() + pauseMs)], 'keep_host_problem');
+    const pauseMs = Math.min(Math.max(age_ms / 10, pauseMinMs), pauseMaxMs);
+    await db.execute(keepProblem, [app_id, host, problem, pauseMs], 'keep_host_problem');
     return false;
   }
 

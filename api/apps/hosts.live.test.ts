@@ -158,7 +158,7 @@ test('claims are checked repeatedly, less often as they get older, and never in 
   const { id } = await claim('go.patient.example');
   await due();
   const another = new HostChecks({
-    ...{ db: api.db, clock: systemClock, log: { warn: () => undefined, info: () => undefined } },
+    ...{ db: api.db, log: { warn: () => undefined, info: () => undefined } },
     ...{ dnsServers: [dns.address], deliverChanges: async () => true },
   });
   dns.asked.length = 0;

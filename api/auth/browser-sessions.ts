@@ -48,7 +48,7 @@ export class BrowserSessions {
          SELECT id, not_before FROM users
           WHERE id = $1 AND deleted_at IS NULL AND disabled_at IS NULL AND password_hash = $2 FOR SHARE),
        expired AS (
-         SELECT id FROM browser_sessions WHERE expires_at <= $5 ORDER BY expires_at LIMIT ${purgeMax} FOR UPDATE SKIP LOCKED),
+         SELECT id FROM browser_sessions WHERE expires_at <= least($5, signpost_deletion_time()) ORDER BY expires_at LIMIT ${purgeMax} FOR UPDATE SKIP LOCKED),
        ended AS (
          DELETE FROM browser_sessions s USING live WHERE s.id IN (
            SELECT id FROM browser_sessions WHERE token_hash = $6

@@ -43,7 +43,7 @@ export class OAuthAttempts {
     const attempt = { state: random256(), verifier: random256(), redirectUri };
     const now = new Date(this.#clock());
     await this.#db.query(
-      `WITH expired AS (DELETE FROM oauth_states WHERE expires_at <= $5)
+      `WITH expired AS (DELETE FROM oauth_states WHERE expires_at <= least($5, signpost_deletion_time()))
        INSERT INTO oauth_states (state_hash, provider, verifier, redirect_uri, created_at, expires_at, binding_hash)
        VALUES ($1, $2, $3, $4, $5, $6, $7)`,
       [

@@ -70,8 +70,9 @@ export class Sessions {
           WHERE id = $2 AND deleted_at IS NULL AND disabled_at IS NULL AND ($6::text IS NULL OR password_hash = $6)
             FOR SHARE),
        dead AS (
-         DELETE FROM refresh_tokens t USING live WHERE t.user_id = live.id AND t.expires_at <= $4
-            AND NOT EXISTS (SELECT FROM refresh_tokens f WHERE f.family_id = t.family_id AND f.expires_at > $4))
+         DELETE FROM refresh_tokens t USING live WHERE t.user_id = live.id AND t.expires_at <= least($4, signpost_deletion_time())
+            AND NOT EXISTS (SELECT FROM refresh_tokens f
+                             WHERE f.family_id = t.family_id AND f.expires_at > least($4, signpost_deletion_time())))
        INSERT INTO refresh_tokens (id, family_id, user_id, token_hash, created_at, expires_at)
        SELECT $1, $1, live.id, $3, greatest($4, live.not_before), $5 FROM live RETURNING user_id, created_at`,
       [id, userId, hashOf(refreshToken), now, new Date(now.getTime() + REFRESH_TOKEN_MS), passwordHash],
@@ -98,7 +99,7 @@ export class Sessions {
            RETURNING user_id, family_id, not_before),
          outlived AS (
            DELETE FROM refresh_tokens t USING used
-            WHERE t.family_id = used.family_id AND t.id <> t.family_id AND t.expires_at <= $2)
+            WHERE t.family_id = used.family_id AND t.id <> t.family_id AND t.expires_at <= least($2, signpost_deletion_time()))
          INSERT INTO refresh_tokens (id, family_id, user_id, token_hash, created_at, expires_at)
          SELECT $3, family_id, user_id, $4, greatest($2, not_before), $5 FROM used WHERE $5 > $2
          RETURNING user_id, created_at`,

@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import { chooseOrganization, refuseLimitedKey, refuseWrite } from '#api/access.ts';
 import { route } from '#api/route.ts';
-import { DAY_MS } from '#common/durations.ts';
 import { type FieldError, Rejection } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { readRevenue } from '#common/revenue.ts';
@@ -18,7 +17,8 @@ const upsert = `INSERT INTO campaign_costs (organization_id, day, campaign, curr
     FROM unnest($1::text[]) AS o (id), unnest($2::date[], $3::text[], $4::text[], $5::numeric[]) AS sent (day, campaign, currency, amount)
    WHERE sent.amount > 0
   ON CONFLICT (organization_id, day, campaign, currency) DO UPDATE SET amount = excluded.amount, updated_at = excluded.updated_at`;
-const expiry = 'DELETE FROM campaign_costs WHERE organization_id = ANY ($1) AND day < $2';
+const expiry = `DELETE FROM campaign_costs WHERE organization_id = ANY ($1)
+  AND day < (signpost_deletion_time() AT TIME ZONE 'UTC')::date - $2::integer`;
 
 export const createCosts = route({
   method: 'POST',
@@ -66,12 +66,10 @@ export const createCosts = route({
       costs.map(({ currency }) => currency),
       costs.map(({ amount }) => amount),
     ];
-    const nowMs = clock();
-    const oldest = new Date(nowMs - (analytics.retentionDays + 1) * DAY_MS);
     await tenancy.within(allApps([organization]), async (tenant) => {
       await tenant.query(removal, columns);
-      await tenant.query(upsert, [...columns, new Date(nowMs)]);
-      await tenant.query(expiry, [oldest]);
+      await tenant.query(upsert, [...columns, new Date(clock())]);
+      await tenant.query(expiry, [analytics.retentionDays + 1]);
     });
     return { status: 200, body: { stored: body.costs.length } };
   },

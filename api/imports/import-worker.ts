@@ -48,7 +48,7 @@ const chunksPerTurn = 5;
 const take = `
   UPDATE imports SET worker = $1, worker_until = now() + make_interval(secs => ${leaseSeconds})
    WHERE id = (SELECT id FROM imports
-                WHERE state IN ('checking', 'importing', 'undoing') AND (worker_until IS NULL OR worker_until < now())
+                WHERE state IN ('checking', 'importing', 'undoing') AND (worker_until IS NULL OR worker_until NOT BETWEEN now() AND now() + make_interval(secs => ${2 * Math.max(leaseSeconds, silenceSeconds)}))
                   AND ($2::text IS NULL OR id = $2)
                   AND ($3::boolean IS NULL OR $3 = (state = 'checking' AND coalesce((options ->> 'reads_branch')::boolean, false)))
                 ORDER BY updated_at LIMIT 1 FOR UPDATE SKIP LOCKED)
@@ -57,9 +57,10 @@ const giveBack = 'UPDATE imports SET worker = NULL, worker_until = NULL WHERE id
 const hold = `UPDATE imports SET worker = NULL, worker_until = now() + make_interval(secs => ${silenceSeconds}) WHERE id = $1 AND worker = $2`;
 const expire = `
   DELETE FROM imports WHERE id IN (
-    SELECT id FROM imports WHERE updated_at < now() - make_interval(days => ${unfinishedDays})
+    SELECT id FROM imports WHERE updated_at < signpost_deletion_time() - make_interval(days => ${unfinishedDays})
+       AND coalesce(stored_at, updated_at) < signpost_deletion_time() - make_interval(days => ${unfinishedDays})
        AND (state IN ('uploading', 'checked', 'failed')
-            OR (state IN ('imported', 'undone') AND updated_at < now() - make_interval(days => ${finishedDays})))
+            OR (state IN ('imported', 'undone') AND updated_at < signpost_deletion_time() - make_interval(days => ${finishedDays})))
      ORDER BY updated_at LIMIT ${expiredMax})`;
 
 export class ImportWorker {

@@ -337,6 +337,32 @@ test('two processes never work on one import, and a process that lost its lease 
 });
 let stolen: Promise<unknown> | undefined;
 
+test('messages about imported links have the time of the import and of its undo, not the creation date of the old service', async () => {
+  const app = await newApp();
+  const url = 'https://hooks.example.com/imports';
+  const hook = await owner.call('POST', '/webhooks', {
+    url,
+    events: ['link.created', 'link.deleted'],
+    app_ids: [app.id],
+  });
+  const id = await uploaded(app, 'csv', 'code,destination,created\nolder,https://a.example/,2019-05-06T07:08:09Z\n');
+  await step(id, 'check');
+  const begun = Date.now();
+  await step(id, 'confirm');
+  const imported = Date.now();
+  await api.db.execute(`UPDATE links SET updated_at = '2020-01-01' WHERE app_id = $1`, [app.id]);
+  await api.db.execute(`UPDATE import_rows SET stored_at = '2020-01-01' WHERE import_id = $1 AND result = 'created'`, [
+    id,
+  ]);
+  await step(id, 'undo');
+  const sql = `SELECT type, occurred_at, data ->> 'created_at' AS made FROM webhook_messages WHERE endpoint_id = $1 ORDER BY created_at`;
+  const [created, deleted] = await api.db.query<{ type: string; occurred_at: Date; made: string }>(sql, [hook.body.id]);
+  expect([created?.type, deleted?.type]).toEqual(['link.created', 'link.deleted']);
+  expect(created?.made).toContain('2019-05-06');
+  expect(created?.occurred_at.getTime()).toBeGreaterThanOrEqual(begun - 1_000);
+  expect(deleted?.occurred_at.getTime()).toBeGreaterThanOrEqual(imported - 1_000);
+});
+
 test('undo removes unchanged links that the import created, and their codes can be imported again', async () => {
   const app = await newApp();
   const text =
@@ -492,21 +518,30 @@ test('a row that fails because of an internal error is reported, and the dry run
 test('unfinished imports are deleted after a week, and finished ones after 90 days', async () => {
   const app = await newApp();
   const ids: string[] = [];
+  const age = (id: string, days: number, storedDays = days) =>
+    api.db.execute(
+      'UPDATE imports SET updated_at = now() - make_interval(days => $2), stored_at = now() - make_interval(days => $3) WHERE id = $1',
+      [id, days, storedDays],
+    );
+  // An API whose clock was behind wrote the time of its last step.
+  const behind = await uploaded(app, 'csv', 'code,destination\n');
+  await age(behind, 800, 1);
   for (const days of [6, 8]) {
     const id = await uploaded(app, 'csv', 'code,destination\n');
     ids.push(id);
-    await api.db.execute(`UPDATE imports SET updated_at = now() - make_interval(days => $2) WHERE id = $1`, [id, days]);
+    await age(id, days);
   }
   for (const days of [89, 91]) {
     const id = await uploaded(app, 'csv', `code,destination\nkept-${days},https://e.example/\n`);
     await step(id, 'check');
     await step(id, 'confirm');
     ids.push(id);
-    await api.db.execute(`UPDATE imports SET updated_at = now() - make_interval(days => $2) WHERE id = $1`, [id, days]);
+    await age(id, days);
   }
   await api.imports.look();
   const left = await Promise.all(ids.map(async (id) => (await owner.call('GET', `/imports/${id}`)).status));
   expect(left).toEqual([200, 404, 200, 404]);
+  expect((await owner.call('GET', `/imports/${behind}`)).status).toBe(200);
   expect(await linksOf(app)).toBe(2);
 });
 

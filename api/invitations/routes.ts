@@ -28,12 +28,13 @@ const shared = { caller: 'user', scope: null, limit: 'general', tag: 'Members' }
 
 const insertion = `
   WITH expired AS (DELETE FROM invitations WHERE id IN (
-    SELECT id FROM invitations WHERE expires_at <= $7 ORDER BY expires_at LIMIT ${PURGED_MAX} FOR UPDATE SKIP LOCKED))
+    SELECT id FROM invitations WHERE expires_at <= least($7, signpost_deletion_time()) ORDER BY expires_at LIMIT ${PURGED_MAX} FOR UPDATE SKIP LOCKED))
   INSERT INTO invitations (id, organization_id, email, role, token_hash, invited_by, created_at, expires_at)
   SELECT $1, $2, $3, $4, $5, $6, $7, $8
    WHERE signpost_has_room('invitations', $2, ${INVITATIONS_MAX})
   RETURNING ${invitationColumns}`;
-const replacement = 'DELETE FROM invitations WHERE organization_id = $1 AND (email = $2 OR expires_at <= $3)';
+const replacement =
+  'DELETE FROM invitations WHERE organization_id = $1 AND (email = $2 OR expires_at <= least($3, signpost_deletion_time()))';
 const isMember = `SELECT FROM memberships m JOIN users u ON u.id = m.user_id
   WHERE m.organization_id = $1 AND u.email = $2 AND u.deleted_at IS NULL`;
 

@@ -222,13 +222,42 @@ test('without STARTTLS neither mail nor password is sent, unless the operator al
 test('mail that has expired is not sent, and rows are deleted after some days', async () => {
   const [late, old] = [newAddress(), newAddress()];
   for (const email of [late, old]) await invite(email);
-  await api.db.execute('UPDATE mails SET expires_at = now() WHERE recipient = $1', [late]);
+  await api.db.execute('UPDATE mails SET expires_at = created_at - make_interval(days => 1) WHERE recipient = $1', [
+    late,
+  ]);
   await api.db.execute(`UPDATE mails SET created_at = now() - interval '9 days' WHERE recipient = $1`, [old]);
   await api.mailer.look();
   expect([mailsTo(late).length, (await rowOf(late))?.failure]).toEqual([0, 'expired']);
   await api.mailer.forget();
   expect(await rowOf(old)).toBeUndefined();
   expect(await rowOf(late)).toBeDefined();
+});
+
+test('mail that is dated a year ahead is sent, and does not count against its recipient', async () => {
+  const email = newAddress();
+  for (let n = 0; n < 6; n++) {
+    await invite(email);
+    await api.db.execute(
+      `UPDATE mails SET created_at = now() + interval '1 year', due_at = now() + interval '1 year', expires_at = now() + interval '2 years' WHERE recipient = $1`,
+      [email],
+    );
+  }
+  await api.mailer.look();
+  expect(mailsTo(email)).toHaveLength(1);
+});
+
+test('a clock of Postgres that jumps ahead expires no mail and deletes none', async () => {
+  const email = newAddress();
+  await invite(email);
+  await api.db.execute(`UPDATE ingest.deletion_clock SET reached = now() - interval '800 days'`);
+  await api.db.execute(
+    `UPDATE mails SET created_at = now() - interval '800 days', expires_at = now() - interval '799 days' WHERE recipient = $1`,
+    [email],
+  );
+  await api.mailer.forget();
+  await api.mailer.look();
+  await api.db.execute('UPDATE ingest.deletion_clock SET reached = now()');
+  expect(mailsTo(email)).toHaveLength(1);
 });
 
 test('an address gets at most five mails of a kind per hour; beyond that, the invitation is created without a mail', async () => {

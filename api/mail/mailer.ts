@@ -29,6 +29,8 @@ const delaysMs = [
   ...[HOUR_MS, 3 * HOUR_MS, 8 * HOUR_MS],
 ];
 export const attemptsMax = delaysMs.length + 1;
+/** A later time was written by a Postgres whose clock was ahead: the mail is due. */
+const dueMsMax = 2 * Math.max(leaseMs, ...delaysMs);
 /** Longer than a link is valid, and longer than the period of any limit. */
 const keptDays = 8;
 const forgottenMax = 1_000;
@@ -45,19 +47,19 @@ interface ClaimedMail {
 
 const claim = `
   UPDATE mails SET attempts = attempts + 1, due_at = now() + interval '${leaseMs} milliseconds'
-   WHERE id IN (SELECT id FROM mails WHERE state = 'waiting' AND due_at <= now()
+   WHERE id IN (SELECT id FROM mails WHERE state = 'waiting' AND (due_at <= now() OR due_at > now() + interval '${dueMsMax} milliseconds')
                  ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-  RETURNING id, recipient, content_ciphertext, attempts, expires_at <= now() AS is_expired`;
+  RETURNING id, recipient, content_ciphertext, attempts, expires_at <= signpost_deletion_time() AS is_expired`;
 /** Applies only to the latest attempt, so that a process whose lease has ended changes nothing. */
 const mine = `WHERE id = $1 AND attempts = $2 AND state = 'waiting'`;
 const end = `UPDATE mails SET state = $3, failure = $4, content_ciphertext = NULL ${mine}`;
 const retry = `UPDATE mails SET due_at = now() + $3 * interval '1 millisecond', failure = $4 ${mine}`;
 const expire = `
   UPDATE mails SET state = 'failed', failure = 'expired', content_ciphertext = NULL
-   WHERE id IN (SELECT id FROM mails WHERE state = 'waiting' AND expires_at <= now() AND due_at <= now()
+   WHERE id IN (SELECT id FROM mails WHERE state = 'waiting' AND expires_at <= signpost_deletion_time() AND due_at <= now()
                  LIMIT ${forgottenMax} FOR UPDATE SKIP LOCKED)`;
 const forget = `
-  DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE created_at < now() - interval '${keptDays * DAY_MS} milliseconds'
+  DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE created_at < signpost_deletion_time() - interval '${keptDays * DAY_MS} milliseconds'
                                   LIMIT ${forgottenMax} FOR UPDATE SKIP LOCKED)`;
 
 export interface MailerParts {

@@ -1,5 +1,4 @@
 /** Codes that could not be learned from an old service, in Postgres. */
-import { DAY_MS } from '#common/durations.ts';
 import type { LinkAsk } from '#common/links/link-asks.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 import type { Unlearned } from './old-provider.ts';
@@ -17,10 +16,12 @@ const keep = `
   ON CONFLICT (app_id, short_code)
   DO UPDATE SET reason = EXCLUDED.reason, detail = EXCLUDED.detail, asks = u.asks + 1, last_at = EXCLUDED.last_at`;
 const trimCodes = `
-  DELETE FROM unlearned_codes WHERE organization_id = ANY ($1) AND app_id = $2 AND (last_at < $3 OR short_code IN (
+  DELETE FROM unlearned_codes WHERE organization_id = ANY ($1) AND app_id = $2 AND (last_at < signpost_deletion_time() - interval '${UNLEARNED_DAYS_MAX} days' OR short_code IN (
     SELECT short_code FROM unlearned_codes WHERE organization_id = ANY ($1) AND app_id = $2
      ORDER BY last_at DESC, short_code OFFSET ${UNLEARNED_CODES_MAX} FOR UPDATE SKIP LOCKED))`;
-const trimCounts = 'DELETE FROM unlearned_counts WHERE organization_id = ANY ($1) AND app_id = $2 AND day < $3::date';
+const trimCounts = `
+  DELETE FROM unlearned_counts WHERE organization_id = ANY ($1) AND app_id = $2
+     AND day < (signpost_deletion_time() AT TIME ZONE 'UTC')::date - ${UNLEARNED_DAYS_MAX}`;
 
 export async function keepUnlearned(
   tenancy: Tenancy,
@@ -28,11 +29,10 @@ export async function keepUnlearned(
   { reason, detail }: Unlearned,
   nowMs: number,
 ): Promise<void> {
-  const oldest = new Date(nowMs - UNLEARNED_DAYS_MAX * DAY_MS);
   const today = new Date(nowMs).toISOString().slice(0, 10);
   await tenancy.within(allApps([organization_id]), async (tenant) => {
     await tenant.query(keep, [app_id, code, reason, detail, today, new Date(nowMs)]);
-    await tenant.query(trimCodes, [app_id, oldest]);
-    await tenant.query(trimCounts, [app_id, oldest.toISOString().slice(0, 10)]);
+    await tenant.query(trimCodes, [app_id]);
+    await tenant.query(trimCounts, [app_id]);
   });
 }

@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import { absent, chooseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
-import { DAY_MS } from '#common/durations.ts';
 import { firstCharacters } from '#common/first-characters.ts';
 import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -20,10 +19,11 @@ import {
 /** Maximum per organization. */
 const PAGES_MAX = 200;
 /** Expired pages are listed for this long. */
-const KEPT_MS = 30 * DAY_MS;
+const KEPT_DAYS = 30;
 const BUSY_SECONDS = 2;
 
-const purge = 'DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND expires_at < $2';
+const purge =
+  'DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND expires_at < signpost_deletion_time() - make_interval(days => $2)';
 const insertion = `
   INSERT INTO shared_pages (id, organization_id, link_id, campaign, name, token_hash, password_hash, shows_revenue, created_by, created_at, expires_at)
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM unnest($1::text[]) AS o (id)
@@ -111,7 +111,7 @@ export const createSharedPage = route({
     if (password !== undefined && passwordHash === null) return rateLimited(BUSY_SECONDS);
     const { token, hash } = newPageToken();
     const row = await tenancy.within(tenantOf(caller, [subject.organization_id]), async (tenant) => {
-      await tenant.query(purge, [new Date(nowMs - KEPT_MS)]);
+      await tenant.query(purge, [KEPT_DAYS]);
       const name = firstCharacters((body.name ?? subject.name).trim(), 100);
       const times = [new Date(nowMs), expires_at === undefined ? null : new Date(expires_at)];
       const about = [link_id ?? null, campaign ?? null, name, hash, passwordHash, shows_revenue, caller.user_id];

@@ -22,9 +22,10 @@ import { refuseApps } from './endpoint-apps.ts';
 
 const ENDPOINTS_MAX = 50;
 
+/** It gets the records that are stored from now on by Postgres' clock, which stamps them. Lists are ordered by the millisecond. */
 const insertion = `
   INSERT INTO webhook_endpoints (id, organization_id, url, description, events, event_names, app_ids, secret_ciphertext, created_by, created_at, updated_at)
-  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $10 FROM unnest($1::text[]) AS o (id)
+  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, at, at FROM date_trunc('milliseconds', now()) AS at, unnest($1::text[]) AS o (id)
    WHERE signpost_has_room('webhooks', o.id, ${ENDPOINTS_MAX})
   RETURNING ${endpointColumns}`;
 
@@ -79,7 +80,7 @@ export const createWebhook = route({
     return tenancy.within(tenantOf(caller, [organizationId]), async (tenant) => {
       const denied = await refuseApps(tenant, caller, app_ids);
       if (denied) return denied;
-      const values = [id, url, description, events, event_names, app_ids, sealed, creator, new Date(nowMs)];
+      const values = [id, url, description, events, event_names, app_ids, sealed, creator];
       const [row] = await tenant.query<EndpointRow>(insertion, values);
       if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks: delete one first`);
       return { status: 201, body: { ...endpointAnswer(row, nowMs), secret } };

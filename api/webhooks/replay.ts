@@ -1,6 +1,5 @@
 import { type Static, Type } from 'typebox';
 import { route } from '#api/route.ts';
-import { HOUR_MS } from '#common/durations.ts';
 import { invalid, notFound } from '#common/http/rejection.ts';
 import { isStorableTime } from '#common/storable-time.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
@@ -9,29 +8,30 @@ import { messageExample } from './message.ts';
 
 /** Maximum messages of one call. */
 const REPLAYED_MAX = 10_000;
-/** How long a delivered message is excluded from further time ranges. */
-const SETTLE_MS = HOUR_MS;
 
 export const replayLimit = `At most ${REPLAYED_MAX} per call: while has_more is true, call again with the same range. A delivered message is sent again at most once an hour, so repeating the request has no effect.`;
 
 const again = `
-  UPDATE webhook_messages SET status = 'pending', tries = 0, lease = NULL, due_at = $3, replayed_at = $3
+  UPDATE webhook_messages SET status = 'pending', tries = 0, lease = NULL, due_at = now(), replayed_at = now()
    WHERE organization_id = ANY ($1) AND endpoint_id = $2`;
 /** A message with an attempt in progress is already being delivered. */
 const one = `
   WITH found AS (
-    SELECT m.id, m.lease IS NOT NULL AND m.due_at > $3 AS is_under_way
+    SELECT m.id, m.lease IS NOT NULL AND m.due_at BETWEEN now() AND now() + interval '1 day' AS is_under_way
       FROM webhook_messages m JOIN webhook_endpoints e ON e.id = m.endpoint_id
-     WHERE m.organization_id = ANY ($1) AND m.endpoint_id = $2 AND m.id = $4
+     WHERE m.organization_id = ANY ($1) AND m.endpoint_id = $2 AND m.id = $3
        AND signpost_is_message_for(e.app_ids, m.type, m.data) FOR UPDATE OF m
   ), replayed AS (${again} AND id IN (SELECT id FROM found WHERE NOT is_under_way))
   SELECT id FROM found`;
-/** A waiting message is already queued. The array keeps the planner from using a nested loop over all messages. */
+/**
+ * A waiting message is already queued, and a delivered one was replayed within the hour. The array keeps the planner from
+ * using a nested loop over all messages.
+ */
 const many = `${again} AND id = ANY (ARRAY(
   SELECT m.id FROM webhook_messages m JOIN webhook_endpoints e ON e.id = m.endpoint_id
-   WHERE m.organization_id = ANY ($1) AND m.endpoint_id = $2 AND m.created_at >= $4 AND m.created_at < $5
-     AND m.status <> 'pending' AND ($6::text IS NULL OR m.status = $6)
-     AND (m.status = 'failed' OR m.replayed_at IS NULL OR m.replayed_at <= $7)
+   WHERE m.organization_id = ANY ($1) AND m.endpoint_id = $2 AND m.created_at >= $3 AND m.created_at < coalesce($4, now())
+     AND m.status <> 'pending' AND ($5::text IS NULL OR m.status = $5)
+     AND (m.status = 'failed' OR m.replayed_at IS NULL OR m.replayed_at NOT BETWEEN now() - interval '1 hour' AND now())
      AND signpost_is_message_for(e.app_ids, m.type, m.data)
    ORDER BY m.created_at LIMIT ${REPLAYED_MAX} FOR UPDATE OF m)) RETURNING id`;
 
@@ -71,9 +71,7 @@ export const replayWebhook = route({
   bodyExample: replayExample,
   answers: replayAnswers,
   handle: (deps, { caller, params, body }) =>
-    withEndpoint(deps, caller, params.webhook_id, false, (tenant, endpoint) =>
-      replayMessages(tenant, endpoint, body, deps.clock()),
-    ),
+    withEndpoint(deps, caller, params.webhook_id, false, (tenant, endpoint) => replayMessages(tenant, endpoint, body)),
 });
 
 /** Sends messages of an endpoint again, for a caller who may change it. */
@@ -81,16 +79,14 @@ export async function replayMessages(
   tenant: TenantQueries,
   endpoint: Pick<EndpointRow, 'id' | 'organization_id'>,
   { message_id, from, to, status }: Static<typeof replayBody>,
-  nowMs: number,
 ) {
-  const now = new Date(nowMs);
   const endpointId = endpoint.id;
   const changed = changeOf(endpoint);
   if ((message_id === undefined) === (from === undefined)) {
     return invalid('body', 'must have either message_id or from');
   }
   if (message_id !== undefined) {
-    const found = await tenant.query(one, [endpointId, now, message_id]);
+    const found = await tenant.query(one, [endpointId, message_id]);
     return found.length === 0
       ? notFound(`There is no message such as ${messageExample.id} with this id here.`)
       : { status: 202 as const, body: { replayed: 1, has_more: false }, changed };
@@ -98,12 +94,7 @@ export async function replayMessages(
   for (const [name, time] of Object.entries({ from, to })) {
     if (time !== undefined && !isStorableTime(time)) return invalid(name, 'is out of range');
   }
-  const range = [
-    new Date(from ?? 0),
-    to === undefined ? now : new Date(to),
-    status ?? null,
-    new Date(nowMs - SETTLE_MS),
-  ];
-  const rows = await tenant.query(many, [endpointId, now, ...range]);
+  const range = [new Date(from ?? 0), to === undefined ? null : new Date(to), status ?? null];
+  const rows = await tenant.query(many, [endpointId, ...range]);
   return { status: 202 as const, body: { replayed: rows.length, has_more: rows.length === REPLAYED_MAX }, changed };
 }

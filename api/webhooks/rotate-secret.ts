@@ -17,8 +17,8 @@ const OVERLAP_HOURS = 24;
 const OVERLAP_HOURS_MAX = 168;
 
 const rotate = `
-  UPDATE webhook_endpoints SET previous_secret_ciphertext = CASE WHEN $4::timestamptz IS NOT NULL THEN secret_ciphertext END,
-         previous_secret_until = $4, secret_ciphertext = $3, updated_at = $5
+  UPDATE webhook_endpoints SET previous_secret_ciphertext = CASE WHEN $4::float8 > 0 THEN secret_ciphertext END,
+         previous_secret_until = CASE WHEN $4 > 0 THEN now() + $4 * interval '1 millisecond' END, secret_ciphertext = $3, updated_at = $5
    WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${endpointColumns}`;
 
 export const rotateWebhookSecret = route({
@@ -59,8 +59,7 @@ export const rotateWebhookSecret = route({
       const overlapMs = (body.overlap_hours ?? OVERLAP_HOURS) * HOUR_MS;
       const secret = newWebhookSecret();
       const sealed = deps.webhooks.encryption.encrypt(secret, webhookSecretContext(params.webhook_id));
-      const until = overlapMs === 0 ? null : new Date(nowMs + overlapMs);
-      const [row] = await tenant.query<EndpointRow>(rotate, [params.webhook_id, sealed, until, new Date(nowMs)]);
+      const [row] = await tenant.query<EndpointRow>(rotate, [params.webhook_id, sealed, overlapMs, new Date(nowMs)]);
       return { status: 200, body: { ...endpointAnswer(row ?? before, nowMs), secret } };
     }),
 });

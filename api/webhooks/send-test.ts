@@ -7,8 +7,8 @@ import { changeOf, endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
 
 const insertion = `
-  INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
-  SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, '${TEST_EVENT}', $3, $4, $3
+  INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
+  SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, '${TEST_EVENT}', now(), $3
     FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2 RETURNING id`;
 
 export const testWebhook = route({
@@ -32,18 +32,14 @@ export const testWebhook = route({
   handle: (deps, { caller, params }) =>
     withEndpoint(deps, caller, params.webhook_id, false, async (tenant, endpoint) => {
       if (endpoint.disabled_at !== null) return invalid('id', 'the webhook is disabled: enable it first');
-      const message_id = await testMessage(tenant, endpoint.id, deps.clock());
+      const message_id = await testMessage(tenant, endpoint.id);
       return { status: 202, body: { message_id }, changed: changeOf(endpoint) };
     }),
 });
 
 /** @returns the id of the message. */
-export async function testMessage(
-  tenant: TenantQueries,
-  endpointId: string,
-  nowMs: number,
-): Promise<string | undefined> {
-  const values = [endpointId, new Date(nowMs), JSON.stringify({ endpoint_id: endpointId })];
+export async function testMessage(tenant: TenantQueries, endpointId: string): Promise<string | undefined> {
+  const values = [endpointId, JSON.stringify({ endpoint_id: endpointId })];
   const [row] = await tenant.query<{ id: string }>(insertion, values);
   return row?.id;
 }

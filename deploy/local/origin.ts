@@ -92,7 +92,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   api.linkLearner,
   api.mailer,
   new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(apiDb, randomUUID()), metrics, log, clock: systemClock }),
-  new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
+  new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, log }),
   telemetryPart(
     config,
     metrics,

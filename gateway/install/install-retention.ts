@@ -1,10 +1,10 @@
 /**
  * Deletes, a few at a time, installs that exceed the retention of their rows in ClickHouse, aliases that no attribution
- * window reaches, and audit log rows older than a year. Every SDK edge does this; concurrent runs lock different rows.
- * A device that returns later is a new install.
+ * window reaches, and audit log rows older than a year, all by signpost_deletion_time(), and no row that is younger by
+ * the clock that wrote it. Every SDK edge does this; concurrent runs lock different rows. A device that returns later is
+ * a new install.
  */
-import type { Clock } from '#common/clock.ts';
-import { DAY_MS, HOUR_MS } from '#common/durations.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
@@ -22,7 +22,6 @@ const stepPauseMs = 1_000;
 export interface InstallRetentionParts {
   readonly db: Queries;
   readonly retentionDays: number;
-  readonly clock: Clock;
   readonly log: Pick<Log, 'warn'>;
 }
 
@@ -49,25 +48,25 @@ export class InstallRetention implements Part {
 
   /** Deletes the oldest installs beyond the retention. @returns how many. @throws PostgresUnavailable */
   async step(installsMax = stepInstallsMax): Promise<number> {
-    const { db, clock, retentionDays } = this.#parts;
-    const before = new Date(clock() - retentionDays * DAY_MS);
+    const { db, retentionDays } = this.#parts;
     return await db.execute(
       `WITH old AS MATERIALIZED (
-         SELECT app_id, install_id FROM install_answers WHERE created_at < $1
+         SELECT app_id, install_id FROM install_answers
+          WHERE created_at < signpost_deletion_time() - make_interval(days => $1)
+            AND coalesce(stored_at, created_at) < signpost_deletion_time() - make_interval(days => $1)
           ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED),
        names AS (DELETE FROM install_names n USING old WHERE n.app_id = old.app_id AND n.install_id = old.install_id)
        DELETE FROM install_answers a USING old WHERE a.app_id = old.app_id AND a.install_id = old.install_id`,
-      [before, installsMax],
+      [retentionDays, installsMax],
     );
   }
 
   /** Deletes the oldest aliases that were not renewed in time. @returns how many. @throws PostgresUnavailable */
   async stepAliases(aliasesMax = stepInstallsMax): Promise<number> {
-    const { db, clock } = this.#parts;
-    return await db.execute(
+    return await this.#parts.db.execute(
       `DELETE FROM device_aliases WHERE ctid = ANY (ARRAY(
-         SELECT ctid FROM device_aliases WHERE made_at < $1 ORDER BY made_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
-      [new Date(clock() - aliasDays * DAY_MS), aliasesMax],
+         SELECT ctid FROM device_aliases WHERE made_at < signpost_deletion_time() - make_interval(days => $1) ORDER BY made_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
+      [aliasDays, aliasesMax],
     );
   }
 

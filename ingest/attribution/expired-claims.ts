@@ -17,7 +17,7 @@ export class ExpiredClaims {
     for (let step = 0; step < stepsMax; step++) {
       const rows = await this.#postgres.execute(
         `DELETE FROM claims WHERE click_id IN (
-           SELECT click_id FROM claims WHERE expires_at < now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)`,
+           SELECT click_id FROM claims WHERE expires_at < signpost_deletion_time() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)`,
         [stepRows],
         'delete_expired_claims',
       );

@@ -1,4 +1,4 @@
-/** Deliveries with a real Postgres, using the process's own role, with a clock that a test drives. */
+/** Deliveries with a real Postgres, using the process's own role, whose clock a test drives. */
 import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
@@ -30,6 +30,7 @@ export interface WebhooksStage {
   readonly ownUrl: string;
   readonly encryption: Encryption;
   readonly secretKey: string;
+  /** The clock of Postgres, as statements of the message store see it. */
   nowMs: number;
   newOrganization(): Promise<string>;
   endpoint(
@@ -65,10 +66,35 @@ const quiet = { warn: () => undefined, info: () => undefined, error: () => undef
 export async function webhooksStage(): Promise<WebhooksStage> {
   const postgres = await postgresForTest();
   const db = new Postgres({ url: postgres.url, name: 'test' });
-  const own = new Postgres({ url: postgres.urlAs('signpost_webhooks'), name: 'webhooks-test' });
+  // Its now() is found before the one of Postgres.
+  await db.execute(
+    `CREATE SCHEMA test_clock; CREATE TABLE test_clock.reading (at timestamptz); INSERT INTO test_clock.reading VALUES (now());
+     CREATE FUNCTION test_clock.now() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT at FROM test_clock.reading';
+     CREATE FUNCTION test_clock.signpost_deletion_time() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT public.signpost_deletion_time() + (at - pg_catalog.now()) FROM test_clock.reading';
+     UPDATE ingest.deletion_clock SET reached = now() + interval '1 hour';
+     GRANT USAGE ON SCHEMA test_clock TO PUBLIC; GRANT SELECT ON test_clock.reading TO PUBLIC`,
+  );
+  const url = new URL(postgres.urlAs('signpost_webhooks'));
+  url.searchParams.set('options', '-c search_path=test_clock,pg_catalog,public');
+  const own = new Postgres({ url: url.href, name: 'webhooks-test' });
+  let [shownMs, showing] = [0, Promise.resolve()];
+  const shown = () => {
+    const { nowMs } = stage;
+    if (nowMs !== shownMs) {
+      shownMs = nowMs;
+      showing = showing.then(async () => {
+        await db.execute('UPDATE test_clock.reading SET at = $1', [new Date(nowMs)]);
+      });
+    }
+    return showing;
+  };
   const secretKey = newSecretKey('test');
   const encryption = new Encryption(parseSecretKeys(secretKey));
-  const store = new MessageStore(own);
+  const store = new MessageStore({
+    query: (...statement) => shown().then(() => own.query(...statement)),
+    execute: (...statement) => shown().then(() => own.execute(...statement)),
+    transaction: (work) => shown().then(() => own.transaction(work)),
+  });
   const stage: WebhooksStage = {
     db,
     ownUrl: postgres.urlAs('signpost_webhooks'),
@@ -128,9 +154,9 @@ export async function webhooksStage(): Promise<WebhooksStage> {
     deliverAll: async (by = stage.process()) => {
       while ((await by.claim()) > 0) await by.settled();
     },
-    claimOnly: async (max) => (await store.claim(stage.nowMs, 'test', max)).map(({ id }) => id),
+    claimOnly: async (max) => (await store.claim('test', max)).map(({ id }) => id),
     chores: (pendingMax) => stage.newChores(pendingMax === undefined ? {} : { pendingMax }).look(),
-    newChores: (parts = {}) => new Chores({ store, clock: () => stage.nowMs, log: quiet, ...parts }),
+    newChores: (parts = {}) => new Chores({ store, log: quiet, ...parts }),
     message: async (id) => {
       const sql = 'SELECT id, status, tries, due_at, lease FROM webhook_messages WHERE id = $1';
       return (await db.query<MessageOfTest>(sql, [id]))[0];

@@ -19,7 +19,7 @@ const POSTBACKS_MAX = 50;
 const insertion = `
   INSERT INTO webhook_endpoints (id, organization_id, postback_method, url, postback_body, description, events, event_names, campaigns, app_ids,
                                  created_by, created_at, updated_at)
-  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12 FROM unnest($1::text[]) AS o (id)
+  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, at, at FROM date_trunc('milliseconds', now()) AS at, unnest($1::text[]) AS o (id)
    WHERE signpost_has_room('postbacks', o.id, ${POSTBACKS_MAX})
   RETURNING ${postbackColumns}`;
 
@@ -60,14 +60,13 @@ export const createPostback = route({
       refuseWrite(caller, organizationId) ??
       contentFault({ method, url, body, events, event_names }, webhooks.refuseUrl);
     if (refused) return refused;
-    const nowMs = clock();
     // A server key is not a user.
     const creator = caller.key ? null : caller.user_id;
     return tenancy.within(tenantOf(caller, [organizationId]), async (tenant) => {
       const denied = await refuseApps(tenant, caller, app_ids);
       if (denied) return denied;
       const content = [method, url, body, description, events, event_names, campaigns, app_ids];
-      const values = [newId('pbk', nowMs), ...content, creator, new Date(nowMs)];
+      const values = [newId('pbk', clock()), ...content, creator];
       const [row] = await tenant.query<PostbackRow>(insertion, values);
       if (!row) return invalid('body', `the organization has ${POSTBACKS_MAX} postbacks: delete one first`);
       return { status: 201, body: postbackAnswer(row) };

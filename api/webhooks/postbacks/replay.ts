@@ -17,7 +17,5 @@ export const replayPostback = route({
   bodyExample: replayExample,
   answers: replayAnswers,
   handle: (deps, { caller, params, body }) =>
-    withPostback(deps, caller, params.postback_id, false, (tenant, postback) =>
-      replayMessages(tenant, postback, body, deps.clock()),
-    ),
+    withPostback(deps, caller, params.postback_id, false, (tenant, postback) => replayMessages(tenant, postback, body)),
 });

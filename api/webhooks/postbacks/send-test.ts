@@ -27,7 +27,7 @@ export const testPostback = route({
   handle: (deps, { caller, params }) =>
     withPostback(deps, caller, params.postback_id, false, async (tenant, postback) => {
       if (postback.disabled_at !== null) return invalid('id', 'the postback is disabled: enable it first');
-      const message_id = await testMessage(tenant, postback.id, deps.clock());
+      const message_id = await testMessage(tenant, postback.id);
       return { status: 202, body: { message_id }, changed: changeOf(postback) };
     }),
 });

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
+import { DeletionClock } from './deletion-clock.ts';
+
+let database: TestPostgres;
+let db: Postgres;
+let elapsedMs = 0;
+let lines: string[] = [];
+beforeAll(async () => {
+  database = await postgresForTest();
+  db = new Postgres({ url: database.urlAs('signpost_ingest'), name: 'test' });
+});
+beforeEach(() => {
+  lines = [];
+});
+afterAll(async () => {
+  await db.close();
+  await database.stop();
+});
+
+const newClock = () =>
+  new DeletionClock({
+    postgres: db,
+    time: { elapsed: () => elapsedMs },
+    log: (_fields, line) => void lines.push(line),
+  });
+/** Also what a jump of Postgres' clock looks like. */
+async function setBehind(days: number) {
+  const own = new Postgres({ url: database.url, name: 'test' });
+  await own.execute('UPDATE ingest.deletion_clock SET reached = now() - make_interval(days => $1)', [days]);
+  await own.close();
+}
+const daysBehind = async () => {
+  const sql = 'SELECT extract(epoch FROM now() - signpost_deletion_time())::float8 / 86400 AS days';
+  return (await db.query<{ days: number }>(sql))[0]?.days ?? Number.NaN;
+};
+
+test('the deletion clock follows the clock of Postgres', async () => {
+  const clock = newClock();
+  await clock.advance();
+  elapsedMs += MINUTE_MS;
+  await clock.advance();
+  expect(await daysBehind()).toBeCloseTo(0, 3);
+  expect([clock.behindMs < MINUTE_MS, lines]).toEqual([true, []]);
+});
+
+test('if the clock of Postgres jumps 800 days ahead, the deletion clock moves two days per day, however many processes move it', async () => {
+  await setBehind(800);
+  const clocks = [newClock(), newClock(), newClock()];
+  for (let hour = 0; hour <= 48; hour++) {
+    for (const clock of clocks) await clock.advance();
+    elapsedMs += DAY_MS / 24;
+  }
+  expect(await daysBehind()).toBeCloseTo(796, 3);
+  // A process that has just begun has measured nothing.
+  for (let n = 0; n < 10; n++) await newClock().advance();
+  expect(await daysBehind()).toBeCloseTo(796, 3);
+  expect(lines).toHaveLength(13);
+  expect(lines[0]).toContain('the clock of Postgres is far ahead');
+});
+
+test('the deletion clock never passes the clock of Postgres, and the end of a jump is logged once', async () => {
+  await setBehind(2);
+  const clock = newClock();
+  await clock.advance();
+  elapsedMs += 30 * DAY_MS;
+  await clock.advance();
+  await clock.advance();
+  expect(await daysBehind()).toBeCloseTo(0, 3);
+  expect(lines).toHaveLength(2);
+  await setBehind(-400);
+  expect(await daysBehind()).toBe(0);
+});
