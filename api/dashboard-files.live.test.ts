@@ -45,10 +45,17 @@ test('a shared page is a separate HTML page that search engines are asked not to
   expect((await get('/shared', { accept: '*/*' })).status).toBe(404);
 });
 
+test('a monitor that opens the first page and accepts anything gets it', async () => {
+  for (const method of ['GET', 'HEAD']) {
+    const answer = await get('/', { accept: '*/*' }, method);
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+  }
+});
+
 test('programs get JSON errors, as without a dashboard', async () => {
   for (const [path, headers, method] of [
-    ['/', { accept: '*/*' }, 'GET'],
-    ['/', {}, 'GET'],
+    ['/', { accept: 'application/json' }, 'GET'],
+    ['/links', { accept: '*/*' }, 'GET'],
     ['/links', { accept: 'application/json' }, 'GET'],
     ['/', browser, 'POST'],
     ['/v1/nothing', browser, 'GET'],

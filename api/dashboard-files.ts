@@ -64,7 +64,10 @@ export class DashboardFiles implements Pages {
     const asset = this.#assets.get(path);
     if (asset) return answerOf(asset, header, assetHeaders);
     // A missing asset belongs to another release: answering it with the page would hide that.
-    const isPage = !path.startsWith('/assets/') && /\btext\/html\b/.test(header('accept'));
+    const accepted = header('accept');
+    // Monitors and curl open the first page and accept anything.
+    const isAnything = path === '/' && (accepted === '' || accepted.includes('*/*'));
+    const isPage = !path.startsWith('/assets/') && (isAnything || /\btext\/html\b/.test(accepted));
     if (!isPage) return null;
     return answerOf(path === '/shared' ? this.#shared : this.#page, header, pageHeaders);
   }

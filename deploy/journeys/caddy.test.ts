@@ -107,6 +107,8 @@ test('the API answers over HTTPS on its own host, and counts requests by the vis
   const version = await caddy.get(apiHost, '/v1/version');
   expect(JSON.parse(version.text)).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
   expect((await caddy.get(apiHost, '/v1/docs')).text).toContain('<!doctype html>');
+  const gzip = { 'accept-encoding': 'gzip' };
+  expect((await caddy.get(apiHost, '/v1/openapi.json', gzip)).headers['content-encoding']).toBe('gzip');
 });
 
 test('behind nginx, links and the API work over HTTPS, and a visitor cannot claim another address', async (context) => {
@@ -120,7 +122,7 @@ test('behind nginx, links and the API work over HTTPS, and a visitor cannot clai
       'user-agent': phone,
       'x-forwarded-for': '203.0.113.9',
     });
-    expect(visit).toEqual({ status: 302, location: expect.stringMatching(/^https:\/\/apps\.apple\.com\//) });
+    expect(visit).toMatchObject({ status: 302, location: expect.stringMatching(/^https:\/\/apps\.apple\.com\//) });
     expect((await nginx.get(apiHost, '/v1/version', { cookie: `a=${'x'.repeat(10_000)}` })).status).toBe(200);
     const stored = new StoredRecords(localClickHouseUrl(stack.dataDir));
     const addresses = () => stored.ask(`SELECT groupArray(ip) FROM clicks WHERE link_id = '${link.id}'`);

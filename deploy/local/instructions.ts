@@ -10,7 +10,7 @@ export interface Addresses {
   /** File with the body of a login; null when the password was configured and is stored in no file. */
   readonly loginFile: string | null;
   readonly email: string;
-  /** The password generated during this start; null when it was configured, or generated earlier. */
+  /** The password generated during this start; null when it was configured or generated earlier, or a log would keep it. */
   readonly newPassword: string | null;
 }
 
@@ -43,8 +43,10 @@ function tour(addresses: Addresses): string[] {
 
 export function instructions(addresses: Addresses): string {
   const { email, newPassword, loginFile } = addresses;
-  const place = loginFile === null ? 'with the password in ADMIN_PASSWORD' : `password in ${loginFile}`;
-  const password = newPassword === null ? place : `password ${newPassword} (stored in ${loginFile})`;
+  const place =
+    loginFile === null ? 'with the password in ADMIN_PASSWORD' : `password in ${loginFile} until it is changed`;
+  const password =
+    newPassword === null ? place : `password ${newPassword} (stored in ${loginFile} until it is changed)`;
   const isPrivate = addresses.apiUrl.startsWith('https:');
   const warning = isPrivate ? '   your browser will warn you: the certificate is self-signed' : '';
   return [

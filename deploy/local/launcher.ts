@@ -16,6 +16,7 @@ import { refuseInterruptedRestore } from './backup/restore.ts';
 import { StartupError } from './child.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { ensureDatabaseRoles } from './database-roles.ts';
+import { FirstLoginWatch } from './first-login-watch.ts';
 import { ensureFirstUser } from './first-user.ts';
 import { instructions } from './instructions.ts';
 import { type DatabaseUrls, type LaunchFacts, processPlans, type StoreUrls } from './launch-plan.ts';
@@ -56,6 +57,7 @@ export class Launcher {
   readonly #logFiles: string[] = [];
   readonly #ports: RememberedPorts;
   #logTimer: NodeJS.Timeout | undefined;
+  #loginWatch: FirstLoginWatch | undefined;
 
   constructor(parts: LauncherParts) {
     this.#parts = parts;
@@ -99,6 +101,8 @@ export class Launcher {
     if (!isNewUser) forgetUnusedLogin(dataDir, login);
     if (weakness !== null) this.#parts.progress.note(`Warning: ADMIN_PASSWORD ${weakness}.`);
     this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
+    this.#loginWatch = new FirstLoginWatch(owner, dataDir);
+    this.#loginWatch.start();
     this.listProcesses();
     return instructions({
       apiUrl: `https://${shownHost(config.API_HOST)}:${apiPort}/v1`,
@@ -107,7 +111,7 @@ export class Launcher {
       dataDir,
       certFile: facts.certFile.split(',')[0] ?? '',
       email: login.email,
-      newPassword: isNewUser && login.isMadeUp ? login.password : null,
+      newPassword: isNewUser && login.isMadeUp && this.#parts.progress.isTerminal ? login.password : null,
       loginFile: existsSync(loginFile(dataDir)) ? loginFile(dataDir) : null,
       processesFile: this.processesFile,
     });
@@ -149,6 +153,7 @@ export class Launcher {
 
   async stop(): Promise<void> {
     clearInterval(this.#logTimer);
+    await this.#loginWatch?.stop();
     await this.#parts.supervisor.stop();
     this.listProcesses();
   }

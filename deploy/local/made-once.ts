@@ -40,7 +40,7 @@ export function loginFile(dataDir: string): string {
   return join(dataDir, 'login.json');
 }
 
-function readLogin(dataDir: string): FirstLogin | undefined {
+export function readLogin(dataDir: string): FirstLogin | undefined {
   if (!existsSync(loginFile(dataDir))) return undefined;
   const kept: unknown = JSON.parse(readFileSync(loginFile(dataDir), 'utf8'));
   if (typeof kept !== 'object' || kept === null || !('email' in kept) || !('password' in kept)) return undefined;

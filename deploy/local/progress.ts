@@ -1,5 +1,7 @@
 /** The launcher's output: plain lines, with colour on a terminal. */
 export interface Progress {
+  /** Whether a person reads the output, and no log keeps it. */
+  readonly isTerminal: boolean;
   /** A completed step. */
   done(what: string): void;
   /** A note or a warning. */
@@ -30,6 +32,7 @@ export function createProgress(output: NodeJS.WritableStream & { readonly isTTY?
   };
   const seconds = () => `${((performance.now() - started) / 1000).toFixed(1)} s`;
   return {
+    isTerminal,
     done: (what) => write(`${paint(32, isTerminal ? '✓' : '-')} ${what} ${paint(2, `(${seconds()})`)}`),
     note: (line) => write(`${paint(33, isTerminal ? '!' : '*')} ${line}`),
     fault: (line) => write(`${paint(31, isTerminal ? '✗' : 'x')} ${line}`),
