@@ -75,6 +75,19 @@ test('a port that Kubernetes set for a Service is refused with the way out', () 
   );
 });
 
+test.each([
+  ['redis+sentinel://one:26379,two:26379/main', /one primary: Sentinel and Cluster are not supported/],
+  ['redis-sentinel://one:26379', /Use an address that follows the primary/],
+  ['redis://one:6379,redis://two:6379', /one primary/],
+  ['rediss+cluster://one:6379', /one primary/],
+  ['unix:///run/redis/redis.sock', /Unix socket is not supported, use a port/],
+  ['redis+unix:///run/redis.sock', /Unix socket/],
+  ['/run/redis/redis.sock', /Unix socket/],
+  ['http://one', /must be a URL with redis or rediss:/],
+])('REDIS_URL=%s is refused with what to do', (given, sentence) => {
+  expect(faultsOf(() => loadConfig([], { REDIS_URL: given }))).toEqual([expect.stringMatching(sentence)]);
+});
+
 test('a secret is read from its file, and the settings of each process have one for each of its secrets', () => {
   const path = secretFile('redis://:hush@cache:6379/0\n');
   expect(loadConfig(['REDIS_URL'], { REDIS_URL_FILE: path })).toMatchObject({

@@ -147,6 +147,25 @@ function urls(fallback: string, schemes: readonly string[], about: string): Sett
   };
 }
 
+/** One primary. What other tools accept is refused with the way that there is. */
+function redis(about: string): Setting<string> {
+  const one = url('', ['redis', 'rediss'], about);
+  return {
+    ...one,
+    parse: (value) => {
+      if (/sentinel|cluster/i.test(value.split('://')[0] ?? '') || value.includes(','))
+        return new Fault(
+          'must be the URL of one primary: Sentinel and Cluster are not supported. Use an address that follows the primary, such as a proxy or a managed endpoint',
+        );
+      if (/^(\/|unix:|(redis\+)?(unix|socket):)/i.test(value))
+        return new Fault(
+          'must be a URL with redis or rediss://: a Unix socket is not supported, use a port on 127.0.0.1',
+        );
+      return one.parse(value);
+    },
+  };
+}
+
 function ownDatabase(whose: string): Setting<string> {
   return urls('', ['postgres', 'postgresql'], `Postgres URL for ${whose}; if empty, DATABASE_URL is used.`);
 }
@@ -172,7 +191,7 @@ export const settings = {
   INGEST_DATABASE_URL: ownDatabase('ingest, as signpost_ingest'),
   EDGE_DATABASE_URL: ownDatabase('redirectors, as signpost_redirector'),
   WEBHOOKS_DATABASE_URL: ownDatabase('webhooks, as signpost_webhooks'),
-  REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey URL. If empty, npm start runs a local server.'),
+  REDIS_URL: redis('Redis or Valkey URL. If empty, npm start runs a local server.'),
   NATS_URL: urls(
     '',
     ['nats', 'tls'],

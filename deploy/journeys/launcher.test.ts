@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { freePort } from '#deploy/local/ports.ts';
+import { startPostgres } from '#deploy/local/servers.ts';
 
 let folder = '';
 let ports: string[] = [];
@@ -17,10 +18,18 @@ interface Launched {
   readonly ended: Promise<number | null>;
 }
 
-function launch(): Launched {
+function launch(more: readonly string[] = []): Launched {
   const names = ['API_PORT', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT'];
   const settings = names.map((name, at) => `${name}=${ports[at]}`);
-  const words = [...settings, `DATA_DIR=${folder}`, 'REDIRECTOR_PROCESSES=1', process.execPath, 'build.mjs', 'start'];
+  const words = [
+    ...settings,
+    `DATA_DIR=${folder}`,
+    'REDIRECTOR_PROCESSES=1',
+    ...more,
+    process.execPath,
+    'build.mjs',
+    'start',
+  ];
   const child = spawn('env', words, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let text = '';
   child.stdout.on('data', (chunk) => {
@@ -110,4 +119,29 @@ test('a stop in the middle of starting leaves nothing behind', { tags: ['slow'] 
   expect(await starting.ended).toBe(0);
   expect(existsSync(join(folder, 'lock'))).toBe(false);
   expect(pids()).toEqual([]);
+});
+
+test('a machine that boots before its Postgres and its Redis answers visitors, says what it waits for, and starts the rest once Postgres answers', {
+  tags: ['slow'],
+}, async () => {
+  const place = { dataDir: join(folder, 'external'), port: await freePort() };
+  const before = await startPostgres(place);
+  await before.stop();
+  const running = launch([`DATABASE_URL=${before.url}`, `REDIS_URL=redis://127.0.0.1:${await freePort()}`]);
+  await vi.waitFor(() => expect(running.text()).toContain('Redirectors serve the links that they know'), 120_000);
+  expect(running.text()).toMatch(/DATABASE_URL: Postgres cannot be reached at/);
+  expect(running.text()).toMatch(/REDIS_URL: Redis cannot be reached at/);
+  expect((await fetch(`http://127.0.0.1:${ports[1]}/abc`, { redirect: 'manual' })).status).toBeGreaterThanOrEqual(400);
+  expect(running.text()).not.toMatch(/^ready$/m);
+  const after = await startPostgres(place);
+  try {
+    await ready(running);
+    const listed: { name: string }[] = JSON.parse(readFileSync(join(folder, 'processes.json'), 'utf8'));
+    const names = ['redirector-0', 'ingest', 'publisher', 'origin', 'webhooks'];
+    expect(listed.map(({ name }) => name)).toEqual(expect.arrayContaining(names));
+    running.child.kill('SIGTERM');
+    expect(await running.ended).toBe(0);
+  } finally {
+    await after.stop();
+  }
 });

@@ -1,4 +1,4 @@
-/** Checks before startup that the servers in the configured URLs accept connections. */
+/** Checks whether the servers in the configured URLs accept connections. */
 import { connect } from 'node:net';
 import type { Config } from '#common/process/settings.ts';
 import { urlsIn } from '#common/process/url-list.ts';
@@ -13,20 +13,22 @@ const given = {
   CLICKHOUSE_URL: { server: 'ClickHouse', port: 80 },
 } as const;
 
-/** One sentence, with the name of the setting, for each configured server that accepts no connection within 3 s. */
-export async function unreachableServers(config: Pick<Config, keyof typeof given>): Promise<string[]> {
+export type ServerSetting = keyof typeof given;
+
+/** One sentence by the name of the setting, for each configured server that accepts no connection within 3 s. */
+export async function unreachableServers(config: Pick<Config, ServerSetting>): Promise<Map<ServerSetting, string>> {
   const names = ['DATABASE_URL', 'REDIS_URL', 'NATS_URL', 'CLICKHOUSE_URL'] as const;
   const faults = await Promise.all(names.map((name) => serverFault(name, config[name])));
-  return faults.filter((fault) => fault !== null);
+  return new Map(names.flatMap((name, at) => (faults[at] ? [[name, faults[at]]] : [])));
 }
 
-async function serverFault(name: keyof typeof given, text: string): Promise<string | null> {
+async function serverFault(name: ServerSetting, text: string): Promise<string | null> {
   // One of several servers is enough, because the processes' clients also look for a working one.
   const faults = await Promise.all(urlsIn(text).map((url) => urlFault(name, url)));
   return faults.includes(null) ? null : (faults[0] ?? null);
 }
 
-async function urlFault(name: keyof typeof given, text: string): Promise<string | null> {
+async function urlFault(name: ServerSetting, text: string): Promise<string | null> {
   const url = new URL(text);
   // A URL without a host is a Unix socket.
   if (url.hostname === '') return null;

@@ -3,23 +3,26 @@
  * first user, Signpost's processes. Stops them in reverse order.
  *
  *   starting → ready → stopping → ended
+ *      └→ waiting for an external Postgres or ClickHouse, with redirectors that serve links from their caches → ready
  *
  * An error during startup prints one sentence and exits with 1. A child that dies is restarted; a child that keeps
  * dying stops everything with exit code 1. SIGTERM, SIGINT and the end of npm stop everything with exit code 0.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { processEnvironment } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import type { Config } from '#common/process/settings.ts';
 import { refuseInterruptedRestore } from './backup/restore.ts';
 import { StartupError } from './child.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
+import { type ServerSetting, unreachableServers } from './configured-servers.ts';
 import { ensureDatabaseRoles } from './database-roles.ts';
 import { FirstLoginWatch } from './first-login-watch.ts';
 import { ensureFirstUser } from './first-user.ts';
 import { instructions } from './instructions.ts';
-import { type DatabaseUrls, type LaunchFacts, processPlans, type StoreUrls } from './launch-plan.ts';
+import { type DatabaseUrls, type LaunchFacts, type ProcessPlan, processPlans, type StoreUrls } from './launch-plan.ts';
 import type { LocalServer } from './local-server.ts';
 import {
   addressKey,
@@ -41,6 +44,7 @@ import { startNats, startPostgres, startRedis } from './servers.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const logCheckMs = 30_000;
+const storePauseMs = 5_000;
 
 export interface LauncherParts {
   readonly config: Config;
@@ -49,6 +53,8 @@ export interface LauncherParts {
   readonly progress: Progress;
   /** Resolves once dist/ is up to date. */
   readonly built: Promise<void>;
+  /** External servers that accept no connections. */
+  readonly away: ReadonlyMap<ServerSetting, string>;
 }
 
 export class Launcher {
@@ -68,9 +74,9 @@ export class Launcher {
     return join(this.#parts.dataDir, 'processes.json');
   }
 
-  /** Starts everything. @returns the text with the addresses. */
+  /** Starts everything; redirectors at once if external stores are away. @returns the text with the addresses. */
   async start(): Promise<string> {
-    const { config, dataDir } = this.#parts;
+    const { config, dataDir, progress, away } = this.#parts;
     refuseInterruptedRestore(dataDir);
     const apiPort = await portFor('The API', config.API_PORT, 'API_PORT', config.API_HOST);
     await this.#checkPorts();
@@ -78,12 +84,34 @@ export class Launcher {
     const hashKey = config.ADDRESS_KEY === '' ? addressKey(dataDir) : config.ADDRESS_KEY;
     const [tls, { owner, ...servers }] = await Promise.all([this.#certificate(), this.#startServers()]);
     const database = await this.#databaseUrls(owner);
-    await migrateStores({
-      databaseUrl: owner,
-      clickhouseUrl: servers.clickhouse.signpost,
-      retentionDays: config.RETENTION_DAYS,
-    });
-    this.#parts.progress.done('Postgres and ClickHouse are migrated');
+    const stores = { ...servers, database };
+    const facts: LaunchFacts = { dataDir, secretKey: key, addressKey: hashKey, apiPort, ...tls, stores };
+    this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
+    const isWaiting = hasNoStore(away);
+    if (isWaiting) {
+      await this.#startProcesses(facts, ({ role }) => role === 'redirector');
+      progress.note('Redirectors serve the links that they know. The rest starts once Postgres and ClickHouse answer.');
+    }
+    await this.#prepareStores(owner, servers.clickhouse.signpost, key, isWaiting);
+    return await this.#finish(facts, owner, isWaiting);
+  }
+
+  /** @param isPatient while the stores are away or starting, it tries again instead of failing. */
+  async #prepareStores(owner: string, clickhouseUrl: string, key: string, isPatient: boolean): Promise<void> {
+    const { config, dataDir, progress } = this.#parts;
+    for (let said = ''; ; await sleep(storePauseMs)) {
+      if (isPatient && hasNoStore(await unreachableServers(config))) continue;
+      try {
+        await migrateStores({ databaseUrl: owner, clickhouseUrl, retentionDays: config.RETENTION_DAYS });
+        break;
+      } catch (error) {
+        if (!isPatient) throw error;
+        const fault = faultText(error);
+        if (fault !== said) progress.fault(`${fault}. It is tried again.`);
+        said = fault;
+      }
+    }
+    progress.done('Postgres and ClickHouse are migrated');
     await checkSecret({
       databaseUrl: owner,
       secretKey: key,
@@ -91,21 +119,23 @@ export class Launcher {
       onLost: config.LOST_API_KEYS,
       note: (line) => this.#parts.progress.note(line),
     });
-    const stores = { ...servers, database };
-    const facts: LaunchFacts = { dataDir, secretKey: key, addressKey: hashKey, apiPort, ...tls, stores };
+  }
+
+  /** @returns the text with the addresses. */
+  async #finish(facts: LaunchFacts, owner: string, hasRedirectors: boolean): Promise<string> {
+    const { config, dataDir } = this.#parts;
     const login = firstLogin(dataDir, { email: config.ADMIN_EMAIL, password: config.ADMIN_PASSWORD });
     const [{ isNew: isNewUser, weakness }] = await Promise.all([
       ensureFirstUser(owner, login),
-      this.#startProcesses(facts),
+      this.#startProcesses(facts, ({ role }) => !(hasRedirectors && role === 'redirector')),
     ]);
     if (!isNewUser) forgetUnusedLogin(dataDir, login);
     if (weakness !== null) this.#parts.progress.note(`Warning: ADMIN_PASSWORD ${weakness}.`);
-    this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
     this.#loginWatch = new FirstLoginWatch(owner, dataDir);
     this.#loginWatch.start();
     this.listProcesses();
     return instructions({
-      apiUrl: `https://${shownHost(config.API_HOST)}:${apiPort}/v1`,
+      apiUrl: `https://${shownHost(config.API_HOST)}:${facts.apiPort}/v1`,
       redirectorHttp: shownUrl('http', config.REDIRECTOR_HOST, config.REDIRECTOR_HTTP_PORT),
       redirectorHttps: shownUrl('https', config.REDIRECTOR_HOST, config.REDIRECTOR_HTTPS_PORT),
       dataDir,
@@ -229,20 +259,25 @@ export class Launcher {
     return server;
   }
 
-  async #startProcesses(facts: LaunchFacts): Promise<void> {
-    const { config, dataDir, supervisor, progress } = this.#parts;
+  async #startProcesses(facts: LaunchFacts, isWanted: (plan: ProcessPlan) => boolean): Promise<void> {
+    const { config, dataDir, supervisor, progress, away } = this.#parts;
     const logFolder = join(dataDir, 'logs');
     const host = probeHost(config.METRICS_HOST);
     // All are added in the same turn, so that processes stop in the order of the plans.
     await Promise.all(
-      processPlans(config, facts).map(async ({ name, role, entry, settings }, index) => {
+      processPlans(config, facts).map(async (plan, index) => {
+        if (!isWanted(plan)) return;
+        const { name, role, entry, settings } = plan;
         let metricsPort = config.METRICS_PORT === 0 ? 0 : config.METRICS_PORT + index;
         const startOn = (port: number, isFirst: boolean) => {
           metricsPort = port;
           this.#metricsUrls.set(name, `http://${host}:${port}`);
           const env = processEnvironment(role, { ...settings, METRICS_PORT: String(port) });
           const file = join(packageRoot(), 'dist', entry);
-          return startNodeProcess({ name, entry: file, env, logFolder, host, metricsPort: port }, isFirst);
+          return startNodeProcess(
+            { name, entry: file, env, logFolder, host, metricsPort: port },
+            isFirst && away.size === 0,
+          );
         };
         this.#logFiles.push(join(logFolder, `${name}.log`));
         await supervisor.add(name, (isFirst) =>
@@ -250,7 +285,7 @@ export class Launcher {
             ? this.#ports.startOn(name, (port) => startOn(port, isFirst))
             : startOn(metricsPort, isFirst),
         );
-        progress.done(`${name} is ready`);
+        progress.done(`${name} ${away.size === 0 ? 'is ready' : 'runs'}`);
       }),
     );
   }
@@ -264,6 +299,11 @@ export class Launcher {
       }
     }
   }
+}
+
+/** Without Postgres or ClickHouse, only redirectors can start. */
+function hasNoStore(away: LauncherParts['away']): boolean {
+  return away.has('DATABASE_URL') || away.has('CLICKHOUSE_URL');
 }
 
 /** An address on which a listener bound to `host` can be reached. */

@@ -38,5 +38,6 @@ function failed(store: string, error: unknown): StartupError {
   // An error of several connection attempts has a code but no message.
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   const reason = (error instanceof Error && error.message) || code || String(error);
-  return new StartupError(`${store} could not be migrated: ${reason.slice(0, reasonCharsMax)}`);
+  const hint = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? ` ${error.hint}` : '';
+  return new StartupError(`${store} could not be migrated: ${reason.slice(0, reasonCharsMax)}${hint && `.${hint}`}`);
 }

@@ -34,10 +34,10 @@ function isOk(host: string, port: number, path: string): Promise<boolean> {
 }
 
 /**
- * Starts a process of Signpost. The first start waits until it is ready; a restart only until it is alive, because what
- * it depends on may itself be restarting.
+ * Starts a process of Signpost. @param untilReady waits until it is ready; otherwise only until it is alive, because
+ * what it depends on may be away or itself be restarting.
  */
-export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Promise<Child> {
+export async function startNodeProcess(plan: NodeProcess, untilReady: boolean): Promise<Child> {
   const logFile = join(plan.logFolder, `${plan.name}.log`);
   const [command = process.execPath, ...args] = [...(plan.within ?? []), process.execPath, ...nodeOptions, plan.entry];
   const child = await startChild({
@@ -48,7 +48,7 @@ export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Pro
     logFile,
     stopGraceMs: 20_000,
   });
-  const [path, timeoutMs] = isFirst ? ['/readyz', readyTimeoutMs] : ['/healthz', restartTimeoutMs];
+  const [path, timeoutMs] = untilReady ? ['/readyz', readyTimeoutMs] : ['/healthz', restartTimeoutMs];
   await waitUntilReady(child, logFile, () => isOk(plan.host, plan.metricsPort, path), timeoutMs);
   return child;
 }

@@ -44,9 +44,12 @@ function buildIfStale(): Promise<void> {
 
 async function main(progress: Progress): Promise<void> {
   const config = loadConfig();
-  const faults = [...contentFaults(config), ...(await unreachableServers(config))];
+  const faults = contentFaults(config);
   for (const line of misspelledSettings()) progress.note(line);
   if (faults.length > 0) throw new ConfigError(faults);
+  // A machine may boot before the servers that it uses: what is away is waited for.
+  const away = await unreachableServers(config);
+  for (const line of away.values()) progress.note(line);
   refuseMissingServers(config);
   if (isValidationOnly()) return progress.text('The settings are valid.');
   const dataDir = resolve(config.DATA_DIR);
@@ -76,7 +79,7 @@ async function main(progress: Progress): Promise<void> {
     say: (line) => progress.note(line),
     onChange: () => launcher.listProcesses(),
   });
-  const launcher = new Launcher({ config, dataDir, supervisor, progress, built });
+  const launcher = new Launcher({ config, dataDir, supervisor, progress, built, away });
   endOnSignals((reason) => {
     progress.note(`${reason}: stopping`);
     void end(0);
