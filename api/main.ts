@@ -9,6 +9,7 @@ import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
@@ -37,13 +38,15 @@ const metrics = createMetrics('api');
 const tracing = await Tracing.open('api', config, log, metrics);
 
 const url = config.API_DATABASE_URL || config.DATABASE_URL;
-const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is unavailable');
+const stores = new StoreLog(log);
+const onPostgresError = stores.of('Postgres', config.API_DATABASE_URL ? 'API_DATABASE_URL' : 'DATABASE_URL');
 const db = new Postgres({ url, name, around: tracing?.trails.around('postgresql'), onError: onPostgresError });
-const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
+const redis = new Redis({ url: config.REDIS_URL, name, onError: stores.of('Redis', 'REDIS_URL') });
 const around = tracing?.trails.around('clickhouse');
-const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits, around });
+const onError = stores.of('ClickHouse', 'CLICKHOUSE_URL');
+const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits, around, onError });
 
-const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
+const api = apiParts(config, { db, redis, clickhouse, log, stores }, systemClock);
 exposeAsOf(metrics, db);
 exposeOutbox(metrics, api.outbox);
 exposeAuditTrail(metrics, api.auditTrail);
@@ -53,7 +56,7 @@ const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guar
 
 const routes = [...mountRoutes(api.mount), ...mountRoutes(docs)];
 const pages = DashboardFiles.load();
-const server = new ServerPart({ config, log, metrics, routes, guardUnknown: api.guard, pages, tracing });
+const server = new ServerPart({ config, log, stores, metrics, routes, guardUnknown: api.guard, pages, tracing });
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   tracingPart(tracing),

@@ -12,11 +12,14 @@
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { announceChanges, type LinkChange } from '#common/links/link-changes.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import { Worker, type WorkerTime } from '#common/process/worker.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
 
 const batchMax = 500;
 const lookMs = 1_000;
+/** Other processes' changes wait for so long after an outage of Postgres. */
+const pauseMaxMs = 5_000;
 /** Longer than a link is cached in a redirector (one minute) and in Redis (five minutes). */
 const worthMs = 600_000;
 
@@ -39,6 +42,8 @@ interface OutboxOptions {
   readonly redis: Redis;
   readonly appSnapshots: AppSnapshots;
   readonly log: Pick<Log, 'warn' | 'info'>;
+  /** Replaced in tests. */
+  readonly time?: WorkerTime;
 }
 
 export class Outbox {
@@ -47,35 +52,33 @@ export class Outbox {
   readonly #db: Postgres;
   readonly #redis: Redis;
   readonly #appSnapshots: AppSnapshots;
-  readonly #log: Pick<Log, 'warn' | 'info'>;
-  #running: Promise<boolean> | undefined;
-  #next: Promise<boolean> | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #isBehind = false;
+  readonly #worker: Worker;
   readonly #onReady = () => void this.tell();
 
-  constructor({ db, redis, appSnapshots, log }: OutboxOptions) {
+  constructor({ db, redis, appSnapshots, log, time }: OutboxOptions) {
     this.#db = db;
     this.#redis = redis;
     this.#appSnapshots = appSnapshots;
-    this.#log = log;
+    this.#worker = new Worker({
+      ...{ name: 'outbox', pass: () => this.#counted(), everyMs: lookMs, pauseMaxMs, log, time },
+      failing: 'sending link changes to the redirectors failed; retrying',
+      working: 'link changes can be sent to the redirectors again',
+    });
   }
 
   /** Whether a change waits for Redis to return. */
   get isBehind(): boolean {
-    return this.#isBehind;
+    return this.#worker.isFailing;
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.tell(), lookMs).unref();
+    this.#worker.start();
     this.#redis.commands.on('ready', this.#onReady);
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
     this.#redis.commands.off('ready', this.#onReady);
-    await this.#next;
-    await this.#running;
+    await this.#worker.stop();
   }
 
   /**
@@ -83,34 +86,22 @@ export class Outbox {
    * are back. Never rejects.
    */
   tell(): Promise<boolean> {
-    if (this.#running === undefined) return this.#begin();
-    // The running pass may have started before the caller's change, so one more pass serves all callers that arrive
-    // during it.
-    this.#next ??= this.#running.then(() => {
-      this.#next = undefined;
-      return this.#begin();
-    });
-    return this.#next;
+    return this.#worker.run();
   }
 
-  #begin(): Promise<boolean> {
-    this.#running = this.#pass().then(
-      (isTold) => {
-        this.#running = undefined;
-        return this.#note(isTold);
-      },
-      (err: unknown) => {
-        this.#running = undefined;
-        return this.#note(false, err);
-      },
-    );
-    return this.#running;
+  async #counted(): Promise<void> {
+    try {
+      await this.#pass();
+    } catch (error) {
+      this.counters.failures++;
+      throw error;
+    }
   }
 
-  async #pass(): Promise<boolean> {
+  async #pass(): Promise<void> {
     if (!this.#redis.isConnected()) {
       this.counters.dropped += await this.#db.execute(dropWorthless, [], 'drop_worthless_changes');
-      return false;
+      throw new NotTaken('Redis is unavailable');
     }
     for (;;) {
       const delivered = await this.#db.transaction(async (queries) => {
@@ -121,7 +112,7 @@ export class Outbox {
         return changes.length;
       });
       this.counters.delivered += delivered;
-      if (delivered < batchMax) return true;
+      if (delivered < batchMax) return;
     }
   }
 
@@ -136,15 +127,5 @@ export class Outbox {
         await this.#appSnapshots.settle(api_key_hash, app_id, version);
       }),
     );
-  }
-
-  #note(isTold: boolean, err?: unknown): boolean {
-    if (!isTold) this.counters.failures++;
-    if (isTold === this.#isBehind) {
-      this.#isBehind = !isTold;
-      if (isTold) this.#log.info('link changes can be sent to the redirectors again');
-      else this.#log.warn({ err }, 'sending link changes to the redirectors failed; retrying');
-    }
-    return isTold;
   }
 }

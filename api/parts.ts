@@ -1,7 +1,7 @@
 /**
  * Assembles the API from its clients, as a separate process (main.ts) or together with the SDK endpoints on one origin.
  */
-import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
+import { type ClickHouse, ClickHouseFailure, isClickHouseOutage } from '#clickhouse/client.ts';
 import { AccessTokens } from '#common/access-token.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
@@ -12,11 +12,14 @@ import { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { announceChanges } from '#common/links/link-changes.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
+import type { StoreLog } from '#common/process/store-log.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import type { WorkerTime } from '#common/process/worker.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
 import { Tenancy } from '#common/stores/tenancy.ts';
+import { systemTime } from '#common/time.ts';
 import { asOfFrom } from './analytics/as-of.ts';
 import { auditsFrom } from './analytics/audit-turns.ts';
 import { analyticsParts } from './analytics/deps.ts';
@@ -55,6 +58,9 @@ export interface ApiClients {
   /** A read-only client. */
   readonly clickhouse: ClickHouse;
   readonly log: Pick<Log, 'warn' | 'info'>;
+  readonly stores?: StoreLog;
+  /** Of the background loops; replaced in tests. */
+  readonly time?: WorkerTime;
   /** Replaced in tests. */
   readonly smtp?: SmtpOptions;
 }
@@ -87,7 +93,7 @@ const visitorPasswords = { runningMax: 1, perKeyMax: 1, waitingMax: 8, keysMax: 
 /** @throws if SECRET_KEY or an OAuth setting is unusable. */
 export function apiParts(
   config: ProcessConfig<'api'>,
-  { db, redis, clickhouse, log, smtp }: ApiClients,
+  { db, redis, clickhouse, log, stores, time = systemTime, smtp }: ApiClients,
   clock: Clock,
 ): ApiParts {
   const secrets = parseSecretKeys(config.SECRET_KEY);
@@ -99,12 +105,14 @@ export function apiParts(
   const guard = apiGuard(guardParts);
   const appSnapshots = new AppSnapshots(redis);
   const encryption = new Encryption(secrets);
-  const outbox = new Outbox({ db, redis, appSnapshots, log });
-  const logOptions = { natsUrl: config.API_NATS_URL || config.NATS_URL, installation: config.INSTALLATION };
+  const outbox = new Outbox({ db, redis, appSnapshots, log, time });
+  const onNatsError = stores?.of('NATS', config.API_NATS_URL ? 'API_NATS_URL' : 'NATS_URL') ?? (() => undefined);
+  const natsUrl = config.API_NATS_URL || config.NATS_URL;
+  const logOptions = { natsUrl, installation: config.INSTALLATION, onNatsError };
   const live = new LiveFeed({ ...logOptions, log });
   const mailServer = smtpSettings(config);
   const send = mailServer === null ? null : smtpSender(mailServer, smtp);
-  const mailer = new Mailer({ db, encryption, log, send });
+  const mailer = new Mailer({ db, encryption, log, send, time });
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
@@ -114,7 +122,7 @@ export function apiParts(
       clickhouse,
       asOf: asOfFrom(db),
       auditsSince: auditsFrom(db),
-      pipelineState: pipelineStateFrom(db, logStateFrom({ ...logOptions, log })),
+      pipelineState: pipelineStateFrom(db, logStateFrom(logOptions)),
       exchangeRates: exchangeRatesFrom(db),
       retentionDays: config.RETENTION_DAYS,
     }),
@@ -140,9 +148,9 @@ export function apiParts(
     webhooks: { refuseUrl: urlRuleWith(config), encryption },
   };
   const deliverChanges = () => outbox.tell();
-  const hostChecks = new HostChecks({ db, log, dnsServers: config.DNS_SERVERS, deliverChanges });
+  const hostChecks = new HostChecks({ db, log, time, dnsServers: config.DNS_SERVERS, deliverChanges });
   const branch = { links: branchLinksWith(config), encryption };
-  const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, deliverChanges, branch });
+  const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, time, deliverChanges, branch });
   const linkLearner = linkLearnerWith(config, { redis, tenancy: deps.tenancy, limiter, clock, log });
   const { once } = new Idempotency({ db, encryption, log });
   const auditTrail = new AuditTrail(db, clock, log);
@@ -158,7 +166,7 @@ export function apiParts(
 
 /** Whether a handler's error means that a store is unavailable. */
 export function isOutage(error: unknown): boolean {
-  if (error instanceof ClickHouseFailure) return error.kind === 'unavailable';
+  if (error instanceof ClickHouseFailure) return isClickHouseOutage(error);
   return error instanceof PostgresUnavailable;
 }
 

@@ -44,6 +44,8 @@ export interface ClickHouseOptions {
   readonly reads?: ReadLimits;
   readonly requestTimeoutMs?: number;
   readonly connectionsMax?: number;
+  /** Called when the server is unavailable or refuses the user, for each request. */
+  readonly onError?: (error: unknown) => void;
   /** Wraps each query, for tracing. */
   readonly around?: Around | undefined;
 }
@@ -90,6 +92,14 @@ const insertSettings: Settings = {
 /** An identifier quoted for ClickHouse's SQL, whatever it contains. */
 export function identifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+}
+
+/** The user, its password, or a permission: UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, ACCESS_DENIED, AUTHENTICATION_FAILED. */
+const ofUser = new Set([192, 193, 194, 497, 516]);
+
+/** Whether ClickHouse cannot be used now: it is unavailable, or refuses the user. */
+export function isClickHouseOutage({ kind, code }: Pick<ClickHouseFailure, 'kind' | 'code'>): boolean {
+  return kind === 'unavailable' || ofUser.has(code);
 }
 
 /** Temporary refusals of a proxy: a timeout, too early, too many requests. */
@@ -193,7 +203,7 @@ export class ClickHouse {
       );
       return await result.json<Row>();
     } catch (error) {
-      throw failureOf(error, query_id);
+      throw this.#failure(error, query_id);
     }
   }
 
@@ -217,7 +227,7 @@ export class ClickHouse {
       );
       for await (const lot of result.stream<Row>()) yield lot.map((row) => row.json());
     } catch (error) {
-      throw failureOf(error, query_id);
+      throw this.#failure(error, query_id);
     } finally {
       stop.abort();
     }
@@ -245,7 +255,7 @@ export class ClickHouse {
       if (!Number.isInteger(rows)) throw new TypeError('ClickHouse did not report how many rows it wrote');
       return { kind: 'written', rows };
     } catch (error) {
-      const { kind, code, message } = failureOf(error, queryId);
+      const { kind, code, message } = this.#failure(error, queryId);
       return { kind, code, message };
     }
   }
@@ -265,7 +275,7 @@ export class ClickHouse {
         query_id: queryId,
       });
     } catch (error) {
-      throw failureOf(error, queryId);
+      throw this.#failure(error, queryId);
     }
   }
 
@@ -280,10 +290,17 @@ export class ClickHouse {
       const query = `CREATE DATABASE IF NOT EXISTS ${identifier(name)} ${onCluster}`;
       await library.command({ query, query_id });
     } catch (error) {
-      throw failureOf(error, query_id);
+      throw this.#failure(error, query_id);
     } finally {
       await library.close();
     }
+  }
+
+  /** @param queryId of the request that failed. */
+  #failure(error: unknown, queryId: string): ClickHouseFailure {
+    const failure = failureOf(error, queryId);
+    if (isClickHouseOutage(failure)) this.#options.onError?.(failure);
+    return failure;
   }
 
   /** Whether at least one server answers within the request timeout. */

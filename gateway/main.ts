@@ -6,6 +6,7 @@ import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -29,9 +30,10 @@ const metrics = createMetrics('gateway');
 const tracing = await Tracing.open('gateway', config, log, metrics);
 
 const url = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
-const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is unavailable');
+const stores = new StoreLog(log);
+const onPostgresError = stores.of('Postgres', config.GATEWAY_DATABASE_URL ? 'GATEWAY_DATABASE_URL' : 'DATABASE_URL');
 const db = new Postgres({ url, name, around: tracing?.trails.around('postgresql'), onError: onPostgresError });
-const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
+const redis = new Redis({ url: config.REDIS_URL, name, onError: stores.of('Redis', 'REDIS_URL') });
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({
   redis,
@@ -41,15 +43,18 @@ const cache = new LinkCache({
   bytesMax: config.LINK_CACHE_BYTES,
 });
 // NATS may connect later: until then, clicks older than some minutes cannot be looked up; everything else works.
-const onRefusal = (line: string) => log.error(line);
+const onNatsError = stores.of('NATS', 'NATS_URL');
 const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
-const archive = new NatsClickArchive(Nats.connect({ url: natsUrl, name, installation, onRefusal }));
+const archive = new NatsClickArchive(
+  Nats.connect({ url: natsUrl, name, installation, onRefusal: onNatsError, onError: onNatsError }),
+);
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 
 const server = new ServerPart({
   config,
   log,
+  stores,
   metrics,
   routes: mountRoutes(gateway.mount),
   guardUnknown: gateway.guard,

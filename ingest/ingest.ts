@@ -9,6 +9,7 @@ import { openCountryDatabase } from '#common/country-database.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
+import type { StoreLog, StoreName } from '#common/process/store-log.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
@@ -60,6 +61,8 @@ export interface IngestOptions {
   /** If absent, no traces are written. */
   readonly tracing?: Tracing | undefined;
   readonly log: (fields: object, line: string, level?: 'warn') => void;
+  /** Where failures of stores are logged. */
+  readonly stores?: StoreLog;
   /** Ends the process, because another process has its name. */
   readonly end: (reason: string) => void;
 }
@@ -95,14 +98,21 @@ export class Ingest {
     this.#name = name;
     this.nats = nats;
     this.postgres = postgres;
-    this.clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, requestTimeoutMs: insertTimeoutMs });
+    this.clickhouse = new ClickHouse({
+      url: config.CLICKHOUSE_URL,
+      requestTimeoutMs: insertTimeoutMs,
+      ...errorsOf(options, 'ClickHouse', 'CLICKHOUSE_URL'),
+    });
     this.#checkpoints = new PostgresCheckpoints(this.postgres);
     const salts = new VisitorSalts(this.#checkpoints);
     const countries = openCountryDatabase(config.GEOIP_DB);
     const visitors = new Visitors(salts.of);
     this.#erasures = new Erasures(this.postgres);
     this.enrichment = new Enrichment({ countries, visitors });
-    this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
+    this.redis =
+      config.REDIS_URL === ''
+        ? null
+        : new Redis({ url: config.REDIS_URL, name: 'ingest', ...errorsOf(options, 'Redis', 'REDIS_URL') });
     const clicks = this.redis && new RecentClicks(this.redis);
     this.archive = new ClickLookupServer(this.clickhouse, this.postgres);
     this.#apps = new KnownApps(appsIn(this.postgres), systemClock);
@@ -210,11 +220,13 @@ export class Ingest {
       name: 'ingest',
       installation: config.INSTALLATION,
       onRefusal: (line) => log({}, line),
+      ...errorsOf(options, 'NATS', 'NATS_URL'),
     });
     const postgres = new Postgres({
       url: config.INGEST_DATABASE_URL || config.DATABASE_URL,
       name: 'ingest',
       connectionsMax: 4,
+      ...errorsOf(options, 'Postgres', config.INGEST_DATABASE_URL ? 'INGEST_DATABASE_URL' : 'DATABASE_URL'),
     });
     const warn = (line: string) => log({}, line);
     const checkpoints = new PostgresCheckpoints(postgres);
@@ -300,4 +312,8 @@ async function patiently<T>(ask: () => Promise<T>, warn: (line: string) => void)
       await sleep(systemTime, postgresRetryMs);
     }
   }
+}
+
+function errorsOf({ stores }: IngestOptions, store: StoreName, setting: string) {
+  return stores === undefined ? {} : { onError: stores.of(store, setting) };
 }

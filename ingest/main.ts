@@ -6,6 +6,7 @@ import { Counter, Gauge } from 'prom-client';
 import { SlotLock } from '#common/journal/slot-lock.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/process/telemetry.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { noFailpoints } from './failpoints.ts';
@@ -159,6 +160,7 @@ await new Lifecycle({ log }).run([
       ingest = await Ingest.create({
         config,
         failpoints: noFailpoints,
+        stores: new StoreLog(log),
         tracing,
         log: (fields, line, level) => log[level ?? 'info'](fields, line),
         end: (reason) => {

@@ -7,6 +7,7 @@ import { nodeSystem } from '#common/journal/system.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
@@ -130,11 +131,13 @@ await new Lifecycle({ log }).run([
   {
     name: 'publisher',
     start: async () => {
+      const onNatsError = new StoreLog(log).of('NATS', 'NATS_URL');
       const nats = await Nats.connect({
         url: config.NATS_URL,
         name: 'publisher',
         installation: config.INSTALLATION,
-        onRefusal: (line) => log.error(line),
+        onRefusal: onNatsError,
+        onError: onNatsError,
       });
       const publisher = publisherOn(tracing === undefined ? nats : tracedNats(nats, tracing));
       await publisher.start();

@@ -13,6 +13,7 @@ import { shortUrlWith } from '#common/links/short-url.ts';
 import { CertificateWatch } from '#common/process/certificate-watch.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
@@ -44,8 +45,9 @@ const log = createLog('redirector', config);
 const metrics = createMetrics('redirector');
 const tracing = await Tracing.open('redirector', config, log, metrics);
 
-const onRedisError = (error: Error) => log.debug({ err: error }, 'Redis is unavailable');
-const onPostgresError = (error: Error) => log.warn({ err: error }, 'Postgres is unavailable');
+const stores = new StoreLog(log);
+const onRedisError = stores.of('Redis', 'REDIS_URL');
+const onPostgresError = stores.of('Postgres', config.EDGE_DATABASE_URL ? 'EDGE_DATABASE_URL' : 'DATABASE_URL');
 const redis = new Redis({ url: config.REDIS_URL, name: instance, commandTimeoutMs: 250, onError: onRedisError });
 const db = new Postgres({
   url: config.EDGE_DATABASE_URL || config.DATABASE_URL,

@@ -6,6 +6,7 @@ import { resolveWith } from '#common/host-addresses.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/process/telemetry.ts';
 import { urlsIn } from '#common/process/url-list.ts';
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
@@ -26,10 +27,13 @@ const log = createLog('webhooks', config);
 const metrics = createMetrics('webhooks');
 
 const url = config.WEBHOOKS_DATABASE_URL || config.DATABASE_URL;
-const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is unavailable') });
+const stores = new StoreLog(log);
+const onPostgresError = stores.of('Postgres', config.WEBHOOKS_DATABASE_URL ? 'WEBHOOKS_DATABASE_URL' : 'DATABASE_URL');
+const db = new Postgres({ url, name, onError: onPostgresError });
 // Only the first of several servers, because ingest inserts there, and others may not have the rows yet.
 const [first = ''] = urlsIn(config.CLICKHOUSE_URL);
-const clickhouse = new ClickHouse({ url: first, reads: readLimits, requestTimeoutMs: 15_000 });
+const onError = stores.of('ClickHouse', 'CLICKHOUSE_URL');
+const clickhouse = new ClickHouse({ url: first, reads: readLimits, requestTimeoutMs: 15_000, onError });
 const store = new MessageStore(db);
 const fanOut = new FanOut({ db, clickhouse, log });
 const deliveries = new Deliveries({

@@ -1,5 +1,5 @@
 /** Runs ClickHouse queries through the fair queue and within their limits. */
-import { ClickHouseFailure } from '#clickhouse/client.ts';
+import { ClickHouseFailure, isClickHouseOutage } from '#clickhouse/client.ts';
 import type { Question } from '#clickhouse/queries/scope.ts';
 import { invalid, type Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
 import type { AnalyticsParts } from './deps.ts';
@@ -69,6 +69,6 @@ export function rejectionOf(error: unknown): Rejection {
       'the query takes too long or covers too many records: use a shorter range, one app or link, or fewer filters; if it is small, try again later',
     );
   }
-  if (error.kind === 'unavailable') return unavailable('Analytics are unavailable. Try again later.');
+  if (isClickHouseOutage(error)) return unavailable('Analytics are unavailable. Try again later.');
   throw error;
 }

@@ -10,6 +10,7 @@ import type { Clock } from '#common/clock.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import { Worker, type WorkerTime } from '#common/process/worker.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { AuditTurns } from './audit-turns.ts';
 
@@ -26,6 +27,8 @@ export interface HourlyAuditParts {
   readonly metrics: Registry;
   readonly log: Pick<Log, 'warn' | 'error'>;
   readonly clock: Clock;
+  /** Replaced in tests. */
+  readonly time?: WorkerTime;
 }
 
 export class HourlyAudit implements Part {
@@ -33,12 +36,15 @@ export class HourlyAudit implements Part {
   readonly #parts: HourlyAuditParts;
   readonly #gauge: Gauge<'what'>;
   readonly #auditedTo: Gauge;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> = Promise.resolve();
-  #isStopped = false;
+  readonly #worker: Worker;
 
   constructor(parts: HourlyAuditParts) {
     this.#parts = parts;
+    this.#worker = new Worker({
+      ...{ name: this.name, everyMs: retryMs, log: parts.log, time: parts.time },
+      pass: async () => Math.max(0, (await this.look()) - parts.clock()),
+      ...{ failing: 'the hourly audit failed', working: 'the hourly audit works again' },
+    });
     const registers = [parts.metrics];
     this.#gauge = new Gauge({
       name: 'signpost_audit_faults',
@@ -54,13 +60,11 @@ export class HourlyAudit implements Part {
   }
 
   start(): void {
-    this.#waitUntil(this.#parts.clock());
+    this.#worker.start();
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-    await this.#running;
+    await this.#worker.stop();
   }
 
   /** Audits the last closed hour. @returns when to run again, epoch ms. */
@@ -104,14 +108,5 @@ export class HourlyAudit implements Part {
   #show(figures: AuditFigures, hour: number): void {
     for (const [what, count] of Object.entries(figures)) this.#gauge.set({ what }, count);
     this.#auditedTo.set((hour + HOUR_MS) / 1000);
-  }
-
-  #waitUntil(ms: number): void {
-    if (this.#isStopped) return;
-    const wait = Math.max(0, ms - this.#parts.clock());
-    this.#timer = setTimeout(() => {
-      this.#running = this.look().then((next) => this.#waitUntil(next));
-    }, wait);
-    this.#timer.unref();
   }
 }

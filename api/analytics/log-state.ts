@@ -19,40 +19,36 @@ export interface LogReaderOptions {
   /** If empty, the state of the log is unknown. */
   readonly natsUrl: string;
   readonly installation: string;
-  readonly log: { warn(fields: object, message: string): void };
+  readonly onNatsError: (error: unknown) => void;
 }
 
 /** Null if unknown: NATS is unavailable, or this process lacks the permission. Never rejects. */
 export function logStateFrom(options: LogReaderOptions): () => Promise<LogState | null> {
   let kept: { readonly untilMs: number; readonly state: Promise<LogState | null> } | null = null;
-  let hasWarned = false;
-  const onRefusal = (line: string) => {
-    if (!hasWarned) options.log.warn({}, line);
-    hasWarned = true;
-  };
   return () => {
     if (options.natsUrl === '') return Promise.resolve(null);
     const nowMs = performance.now();
-    if (kept === null || kept.untilMs < nowMs) kept = { untilMs: nowMs + keptMs, state: read(options, onRefusal) };
+    if (kept === null || kept.untilMs < nowMs) kept = { untilMs: nowMs + keptMs, state: read(options) };
     return kept.state;
   };
 }
 
 /** An answer after the time limit is discarded; the connection is closed in any case. */
-async function read(options: LogReaderOptions, onRefusal: (line: string) => void): Promise<LogState | null> {
+async function read(options: LogReaderOptions): Promise<LogState | null> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<null>((resolve) => {
     timer = setTimeout(() => resolve(null), timeLimitMs);
   });
-  const state = await Promise.race([ask(options, onRefusal).catch(() => null), late]);
+  const asked = ask(options).catch((error: unknown) => {
+    options.onNatsError(error);
+    return null;
+  });
+  const state = await Promise.race([asked, late]);
   clearTimeout(timer);
   return state;
 }
 
-async function ask(
-  { natsUrl: url, installation }: LogReaderOptions,
-  onRefusal: (line: string) => void,
-): Promise<LogState | null> {
+async function ask({ natsUrl: url, installation, onNatsError: onRefusal }: LogReaderOptions): Promise<LogState | null> {
   const nats = await Nats.connect({ url, name: 'trust', installation, onRefusal, waitsForServer: false });
   try {
     const answer = await nats.request(nats.names.api('STREAM.INFO'), undefined, timeLimitMs);

@@ -9,6 +9,7 @@
 import { Resolver } from 'node:dns/promises';
 import { DAY_MS } from '#common/durations.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import { Worker, type WorkerTime } from '#common/process/worker.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import { hostRecord } from './host.ts';
@@ -37,6 +38,8 @@ export interface HostChecksOptions {
   readonly dnsServers: readonly string[];
   /** Notifies redirectors of committed changes. */
   readonly deliverChanges: () => Promise<boolean>;
+  /** Replaced in tests. */
+  readonly time?: WorkerTime;
 }
 
 const takeDue = `
@@ -55,41 +58,36 @@ export class HostChecks {
   readonly name = 'host checks';
   readonly #options: HostChecksOptions;
   readonly #resolver: Resolver;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
+  readonly #worker: Worker;
 
   constructor(options: HostChecksOptions) {
     this.#options = options;
     this.#resolver = new Resolver({ timeout: dnsTimeoutMs, tries: dnsTries });
     if (options.dnsServers.length > 0) this.#resolver.setServers(options.dnsServers);
+    this.#worker = new Worker({
+      ...{ name: this.name, pass: () => this.#pass(), everyMs: lookMs, log: options.log, time: options.time },
+      ...{ failing: 'checking claimed hosts failed; retrying', working: 'claimed hosts are checked again' },
+    });
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#begin(), lookMs).unref();
-    this.#begin();
+    this.#worker.start();
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
     this.#resolver.cancel();
-    await this.#running;
+    await this.#worker.stop();
   }
 
   /** Checks all due claims. Never rejects. */
   async look(): Promise<void> {
-    try {
-      const due = await this.#options.db.query<Claim>(takeDue, [], 'take_due_host_checks');
-      const verified = await Promise.all(due.map((claim) => this.#check(claim)));
-      if (verified.includes(true)) await this.#options.deliverChanges();
-    } catch (err) {
-      this.#options.log.warn({ err }, 'checking claimed hosts failed; retrying');
-    }
+    await this.#worker.run();
   }
 
-  #begin(): void {
-    this.#running ??= this.look().finally(() => {
-      this.#running = undefined;
-    });
+  async #pass(): Promise<void> {
+    const due = await this.#options.db.query<Claim>(takeDue, [], 'take_due_host_checks');
+    const verified = await Promise.all(due.map((claim) => this.#check(claim)));
+    if (verified.includes(true)) await this.#options.deliverChanges();
   }
 
   /** @returns whether the host is verified now. */

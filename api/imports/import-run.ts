@@ -5,6 +5,7 @@
 import type { Clock } from '#common/clock.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import type { WorkerTime } from '#common/process/worker.ts';
 import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { allApps, type Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
 import type { BranchLinks } from './branch-links.ts';
@@ -26,7 +27,9 @@ export interface ImportWorkerParts {
   readonly db: Postgres;
   readonly tenancy: Tenancy;
   readonly clock: Clock;
-  readonly log: Pick<Log, 'warn'>;
+  readonly log: Pick<Log, 'warn'> & Partial<Pick<Log, 'info'>>;
+  /** Replaced in tests. */
+  readonly time?: WorkerTime;
   readonly deliverChanges: () => Promise<boolean>;
   /** Absent: this process does not handle imports from Branch. */
   readonly branch?: { readonly links: Pick<BranchLinks, 'ask'>; readonly encryption: Encryption };

@@ -11,6 +11,7 @@
 import { randomUUID } from 'node:crypto';
 import { HOUR_MS } from '#common/durations.ts';
 import { firstCharacters } from '#common/first-characters.ts';
+import { Worker } from '#common/process/worker.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { BranchSilent } from './branch-rows.ts';
 import { checkImport } from './check-import.ts';
@@ -67,47 +68,57 @@ export class ImportWorker {
   readonly name = 'imports';
   readonly #parts: ImportWorkerParts;
   readonly #workers: Readonly<Record<Lane, string>> = { asking: randomUUID(), other: randomUUID() };
-  #timer: NodeJS.Timeout | undefined;
-  readonly #running = new Map<Lane, Promise<void>>();
-  #isStopped = false;
+  readonly #loops: Readonly<Record<Lane, Worker>>;
   readonly #stopping = new AbortController();
 
   constructor(parts: ImportWorkerParts) {
     this.#parts = parts;
+    const loop = (lane: Lane) =>
+      new Worker({
+        ...{
+          name: `imports (${lane})`,
+          pass: () => this.#pass(lane),
+          everyMs: lookMs,
+          log: parts.log,
+          time: parts.time,
+        },
+        ...{ failing: 'working on imports failed; retrying', working: 'imports are worked on again' },
+      });
+    this.#loops = { asking: loop('asking'), other: loop('other') };
+  }
+
+  get #isStopped(): boolean {
+    return this.#stopping.signal.aborted;
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.wake(), lookMs).unref();
-    this.wake();
+    if (this.#parts.branch !== undefined) this.#loops.asking.start();
+    this.#loops.other.start();
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
     this.#stopping.abort();
-    clearInterval(this.#timer);
-    await Promise.all(this.#running.values());
+    await Promise.all(lanes.map((lane) => this.#loops[lane].stop()));
   }
 
-  /** Looks for work now, unless it is already working. */
+  /** Looks for work now, or after the current one. */
   wake(): void {
-    if (this.#timer === undefined || this.#isStopped) return;
-    for (const lane of lanes) {
-      if (this.#running.has(lane) || (lane === 'asking' && this.#parts.branch === undefined)) continue;
-      this.#running.set(
-        lane,
-        this.look(lane).finally(() => this.#running.delete(lane)),
-      );
-    }
+    for (const lane of lanes) this.#loops[lane].wake();
   }
 
   /** Works until there is nothing left to do. Never rejects. */
   async look(lane: Lane = 'other'): Promise<void> {
+    await this.#loops[lane].run();
+  }
+
+  async #pass(lane: Lane): Promise<void> {
     const wanted = { worker: this.#workers[lane], id: null, asks: lane === 'asking' };
     try {
       while (!this.#isStopped && (await this.#workOn(wanted, () => this.#isStopped)));
       if (!this.#isStopped && lane === 'other') await this.#parts.db.execute(expire, [], 'expire_imports');
-    } catch (err) {
-      this.#parts.log.warn({ err }, 'an import step failed; retrying');
+    } catch (error) {
+      if (isTemporary(error)) throw error;
+      this.#parts.log.warn({ err: error }, 'an import step failed; retrying');
     }
   }
 

@@ -18,6 +18,7 @@ export interface LiveFeedOptions {
   readonly natsUrl: string;
   readonly installation: string;
   readonly log: { warn(fields: object, message: string): void };
+  readonly onNatsError: (error: unknown) => void;
   readonly heartbeatMs?: number;
 }
 
@@ -157,13 +158,12 @@ export class LiveFeed {
   }
 
   async #read(signal: AbortSignal, opened: (nats: Nats) => void): Promise<void> {
-    const { natsUrl: url, installation, log } = this.#options;
+    const { natsUrl: url, installation, log, onNatsError } = this.#options;
     let nats: Nats;
     try {
-      const onRefusal = (line: string) => log.warn({}, line);
-      nats = await Nats.connect({ url, name: 'live', installation, onRefusal, waitsForServer: false });
-    } catch (err) {
-      log.warn({ err }, 'the live feed cannot connect to NATS');
+      nats = await Nats.connect({ url, name: 'live', installation, onRefusal: onNatsError, waitsForServer: false });
+    } catch (error) {
+      onNatsError(error);
       return;
     }
     try {

@@ -191,7 +191,12 @@ test('a stream ends when its client may no longer watch', async () => {
 });
 
 test('without NATS there is no live feed, and the response says so', async () => {
-  const feed = new LiveFeed({ natsUrl: '', installation: defaultInstallation, log: { warn: () => undefined } });
+  const feed = new LiveFeed({
+    natsUrl: '',
+    installation: defaultInstallation,
+    log: { warn: () => undefined },
+    onNatsError: () => undefined,
+  });
   expect(feed.isConfigured).toBe(false);
 });
 
@@ -232,7 +237,7 @@ test('if NATS has no such log, is down or hangs, the page still responds and sho
   const hanging = createServer(() => undefined).listen(0, '127.0.0.1');
   await once(hanging, 'listening');
   const state = (natsUrl: string, installation = defaultInstallation) =>
-    logStateFrom({ natsUrl, installation, log: { warn: () => undefined } })();
+    logStateFrom({ natsUrl, installation, onNatsError: () => undefined })();
   const { port } = hanging.address() as AddressInfo;
   const urls = ['', 'nats://127.0.0.1:9', `nats://127.0.0.1:${port}`];
   expect(await Promise.all([state(nats.url, 'other'), ...urls.map((url) => state(url))])).toEqual([

@@ -16,6 +16,7 @@ import { type MailContent, mailText } from '#api/mail-texts.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import { Worker, type WorkerTime } from '#common/process/worker.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { SendMail } from './smtp.ts';
 
@@ -68,6 +69,8 @@ export interface MailerParts {
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** Null if no mail server is configured: then old mail is only deleted. */
   readonly send: SendMail | null;
+  /** Replaced in tests. */
+  readonly time?: WorkerTime;
 }
 
 export class Mailer {
@@ -76,50 +79,43 @@ export class Mailer {
   readonly counters = { sent: 0, failed: 0, attempts: new Map<string, number>() };
   readonly #parts: MailerParts;
   readonly #stopping = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
-  #isStopped = false;
+  readonly #worker: Worker;
   #isFailing = false;
-  #isBlind = false;
   #forgotten = 0;
 
   constructor(parts: MailerParts) {
     this.#parts = parts;
+    this.#worker = new Worker({
+      ...{ name: this.name, pass: () => this.#pass(), everyMs: lookMs, log: parts.log, time: parts.time },
+      ...{ failing: 'reading the mail outbox failed; retrying', working: 'the mail outbox can be read again' },
+    });
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.wake(), lookMs).unref();
-    this.wake();
+    this.#worker.start();
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    clearInterval(this.#timer);
     const timer = setTimeout(() => this.#stopping.abort(), drainMs);
-    await this.#running;
+    await this.#worker.stop();
     clearTimeout(timer);
   }
 
-  /** Looks for mail now, unless it is already sending. */
+  /** Looks for mail now, or once what is being sent is sent. */
   wake(): void {
-    if (this.#timer === undefined || this.#isStopped) return;
-    this.#running ??= this.look().finally(() => {
-      this.#running = undefined;
-    });
+    this.#worker.wake();
   }
 
   /** Sends due mail until none is left. Never rejects. */
   async look(): Promise<void> {
-    try {
-      while (!this.#isStopped && (await this.#sendSome()) === atOnce);
-      if (performance.now() - this.#forgotten >= forgetMs || this.#forgotten === 0) {
-        this.#forgotten = performance.now();
-        await this.forget();
-      }
-      this.#isBlind = false;
-    } catch (err) {
-      if (!this.#isBlind) this.#parts.log.warn({ err }, 'reading the mail outbox failed; retrying');
-      this.#isBlind = true;
+    await this.#worker.run();
+  }
+
+  async #pass(): Promise<void> {
+    while (!this.#worker.isStopped && (await this.#sendSome()) === atOnce);
+    if (performance.now() - this.#forgotten >= forgetMs || this.#forgotten === 0) {
+      this.#forgotten = performance.now();
+      await this.forget();
     }
   }
 

@@ -48,6 +48,8 @@ export class Exchange {
   followed: FollowedRequest | undefined;
   /** One of the dashboard's files. */
   isPage = false;
+  /** Its failure was logged as a programming error. */
+  isReported = false;
   isClosed = false;
   isAnswering = false;
   /** Of the answer; 0 until there is one. */

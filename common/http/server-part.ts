@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import { CertificateWatch } from '#common/process/certificate-watch.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { Part } from '#common/process/lifecycle.ts';
+import type { StoreLog } from '#common/process/store-log.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import { RequestTraces } from '#common/tracing/request-traces.ts';
 import type { Tracing } from '#common/tracing/tracing.ts';
@@ -13,6 +14,7 @@ import { HttpServer, type Pages } from './server.ts';
 interface ServerPartOptions {
   readonly config: ProcessConfig<'api' | 'gateway'>;
   readonly log: Log;
+  readonly stores: StoreLog;
   readonly metrics: Registry;
   readonly routes: readonly MountedRoute[];
   /** Rate-limits requests to unknown addresses. */
@@ -29,6 +31,7 @@ export class ServerPart implements Part {
   readonly name = 'server';
   readonly #config: ProcessConfig<'api' | 'gateway'>;
   readonly #log: Log;
+  readonly #stores: StoreLog;
   readonly #routes: readonly MountedRoute[];
   readonly #guardUnknown: Guard;
   readonly #pages: Pages | undefined;
@@ -38,9 +41,10 @@ export class ServerPart implements Part {
   #server: HttpServer | undefined;
   #certificates: CertificateWatch | undefined;
 
-  constructor({ config, log, metrics, routes, guardUnknown, pages, tracing }: ServerPartOptions) {
+  constructor({ config, log, stores, metrics, routes, guardUnknown, pages, tracing }: ServerPartOptions) {
     this.#config = config;
     this.#log = log;
+    this.#stores = stores;
     this.#routes = routes;
     this.#guardUnknown = guardUnknown;
     this.#pages = pages;
@@ -70,6 +74,7 @@ export class ServerPart implements Part {
       times: this.#times,
       traces: this.#traces,
       onFailure: (err, where, request_id) => this.#log.error({ err, where, request_id }, 'a request failed'),
+      onUnavailable: (where, request_id) => this.#stores.requestFailed(where, request_id),
     });
     this.#server = server;
     this.#certificates?.onChange((certificates) => server.prepare(certificates));

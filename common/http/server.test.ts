@@ -165,6 +165,7 @@ const guard: Guard = (asked, incoming) => {
 let server: HttpServer;
 let base: string;
 const failures: unknown[] = [];
+const unavailable: (readonly [where: string, requestId: string])[] = [];
 
 beforeAll(async () => {
   server = await HttpServer.start({
@@ -181,6 +182,7 @@ beforeAll(async () => {
     }),
     guardUnknown: guard,
     onFailure: (error) => failures.push(error),
+    onUnavailable: (where, id) => unavailable.push([where, id]),
   });
   base = `http://127.0.0.1:${server.httpPort}/v1`;
 });
@@ -322,8 +324,11 @@ test('a programming error is answered 500 without its text, and is reported', as
   expect(failures.length).toBeGreaterThan(0);
 });
 
-test('an unavailable store is a 500 with Retry-After', async () => {
+test('an unavailable store is a 500 with Retry-After, reported by its route and its request id and not as an error', async () => {
+  failures.length = 0;
   const answer = await fetch(`${base}/unavailable`, { headers: https });
+  expect(unavailable).toContainEqual(['GET /unavailable', answer.headers.get('x-request-id')]);
+  expect(failures).toEqual([]);
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([500, '5']);
   const message = 'A part of the service is unavailable. Try again later.';
   const details = { doc_url: '/v1/docs/api.md#errors' };

@@ -58,6 +58,8 @@ export interface ServerOptions {
   readonly traces?: RequestTraces | undefined;
   /** Called for every failure that became a 500. `where` is a method and a route pattern, never client text. */
   readonly onFailure: (error: unknown, where: string, requestId: string) => void;
+  /** Called for every other answer with 500, because a store is unavailable or the process is overloaded. */
+  readonly onUnavailable?: (where: string, requestId: string) => void;
 }
 
 /** The port that a request came in by. */
@@ -231,10 +233,10 @@ export class HttpServer {
     exchange.followed = this.#options.traces?.follow(peer.isProxied ? header('traceparent') : '', nowMs);
     const served = exchange.followed === undefined ? serve() : exchange.followed.run(serve);
     served.catch((error: unknown) => {
+      if (route?.isOutage(error)) return exchange.reject(unavailable());
       this.#options.onFailure(error, whereOf(route), exchange.id);
-      exchange.reject(
-        route?.isOutage(error) ? unavailable() : unavailable('An internal error occurred. Try again later.'),
-      );
+      exchange.isReported = true;
+      exchange.reject(unavailable('An internal error occurred. Try again later.'));
     });
   }
 
@@ -243,6 +245,7 @@ export class HttpServer {
     const where = exchange.isPage ? 'dashboard' : whereOf(route);
     const endMs = exchange.streamingMs || Date.now();
     this.#options.times?.observe(where, exchange.status, endMs - exchange.receivedMs);
+    if (exchange.status >= 500 && !exchange.isReported) this.#options.onUnavailable?.(where, exchange.id);
     exchange.followed?.end({ route: where, status: exchange.status, requestId: exchange.id, endMs });
   }
 

@@ -3,7 +3,17 @@
  * "JetStream wire API"), because Signpost only needs a raw publish with a reply inbox, a pull with one, and a stream
  * whose configuration is read back.
  */
-import { connect, createInbox, Empty, Events, headers, type Msg, type NatsConnection } from 'nats';
+import {
+  type ConnectionOptions,
+  connect,
+  createInbox,
+  Empty,
+  Events,
+  headers,
+  type Msg,
+  type NatsConnection,
+  NatsError,
+} from 'nats';
 import { LogNames } from '#common/log/log-names.ts';
 import { urlsIn } from '#common/process/url-list.ts';
 
@@ -49,6 +59,8 @@ export interface NatsOptions {
   readonly name: string;
   /** Called with one line when the server refuses an operation, such as a subject that this user may not use. */
   readonly onRefusal?: (line: string) => void;
+  /** Called for each attempt of the first connection that fails, with its reason. */
+  readonly onError?: (error: unknown) => void;
   /** false: the first connection is tried once, and its failure thrown. */
   readonly waitsForServer?: boolean;
 }
@@ -96,19 +108,19 @@ export class Nats implements NatsClient {
     }
     const user = decodeURIComponent(url.username);
     const inboxPrefix = inboxPrefixOf(user);
-    const connection = await connect({
+    const first = {
       servers: urls.map(({ host }) => host),
       name: options.name,
       inboxPrefix,
       ...(user === '' ? {} : { user, pass: decodeURIComponent(url.password) }),
       ...(urls.some(({ protocol }) => protocol === 'tls:') ? { tls: {} } : {}),
       maxReconnectAttempts: -1,
-      waitOnFirstConnect: options.waitsForServer ?? true,
       reconnectTimeWait: reconnectMs,
       reconnectJitter: 100,
       pingInterval: pingIntervalMs,
       maxPingOut: 2,
-    });
+    };
+    const connection = await firstConnection(first, options);
     return new Nats(connection, new LogNames(options.installation), inboxPrefix, options.onRefusal);
   }
 
@@ -183,6 +195,25 @@ export class Nats implements NatsClient {
       }
     }
   }
+}
+
+/** The library would wait itself, but says nothing about why it does: an unknown CA, a wrong password. */
+async function firstConnection(first: ConnectionOptions, options: NatsOptions): Promise<NatsConnection> {
+  for (;;) {
+    try {
+      return await connect(first);
+    } catch (error) {
+      if (options.waitsForServer === false) throw reasonOf(error);
+      options.onError?.(reasonOf(error));
+      await new Promise((done) => setTimeout(done, reconnectMs));
+    }
+  }
+}
+
+/** The reason is in the error that the library has wrapped, such as that of TLS. */
+function reasonOf(error: unknown): unknown {
+  const inner = error instanceof NatsError ? error.chainedError : undefined;
+  return inner ?? error;
 }
 
 function messageOf(message: Msg): NatsMessage {

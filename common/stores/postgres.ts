@@ -16,8 +16,8 @@ export interface PostgresOptions {
   readonly connectTimeoutMs?: number;
   /** Called for each statement, if present. */
   readonly around?: Around | undefined;
-  /** Called for errors on idle connections, when the server has gone. */
-  readonly onError?: (error: Error) => void;
+  /** Called when the server is unavailable or refuses the user, for each statement and for idle connections. */
+  readonly onError?: (error: unknown) => void;
 }
 
 /** Requests that may wait for a connection; beyond it Postgres counts as unavailable. */
@@ -50,12 +50,12 @@ function codeOf(error: unknown): string {
 
 /**
  * SQLSTATEs about the server's condition, not about the statement. Source: PostgreSQL documentation, appendix A: class
- * 08 connection, 53 resources, 57 operator, 58 system, 40 rollback.
+ * 08 connection, 28 authorization (such as a password that was changed), 3D no such database, 53 resources, 57 operator, 58 system, 40 rollback.
  */
 function isUnavailable(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) {
     const code = error.code ?? '';
-    return /^(08|53|57|58|40)/.test(code) || code === '25P03' || code === '25006';
+    return /^(08|28|3D|53|57|58|40)/.test(code) || code === '25P03' || code === '25006';
   }
   // An error of pg without a SQLSTATE is a lost, refused or overdue connection, except for misuse.
   return error instanceof Error && !(error instanceof TypeError) && !(error instanceof RangeError);
@@ -86,12 +86,16 @@ function safeInteger(text: string): number {
   return value;
 }
 
-function queriesOn(run: (config: pg.QueryConfig) => Promise<pg.QueryResult>, around?: Around): Queries {
+function queriesOn(
+  run: (config: pg.QueryConfig) => Promise<pg.QueryResult>,
+  { around, onError }: Pick<PostgresOptions, 'around' | 'onError'>,
+): Queries {
   const ask = async (text: string, values: readonly unknown[], name: string | undefined) => {
     try {
       const config = { text, values: [...values], ...(name === undefined ? {} : { name }) };
       return await (around === undefined ? run(config) : around(text, () => run(config)));
     } catch (error) {
+      if (isUnavailable(error)) onError?.(error);
       throw classified(error);
     }
   };
@@ -187,7 +191,7 @@ export class Postgres implements Queries {
   readonly query: Queries['query'];
   readonly execute: Queries['execute'];
   readonly #servers: Servers;
-  readonly #around: Around | undefined;
+  readonly #options: PostgresOptions;
   /** The pool's own queue has the same timeout as connecting, and gives up while the server is still working. */
   readonly #turns: Turns;
 
@@ -226,8 +230,8 @@ export class Postgres implements Queries {
       } finally {
         this.#turns.end();
       }
-    }, options.around);
-    this.#around = options.around;
+    }, options);
+    this.#options = options;
     this.query = queries.query;
     this.execute = queries.execute;
   }
@@ -238,7 +242,7 @@ export class Postgres implements Queries {
    */
   async transaction<T>(work: (queries: Queries) => Promise<T>): Promise<T> {
     const client = await this.#connect();
-    const queries = queriesOn((config) => client.query(config), this.#around);
+    const queries = queriesOn((config) => client.query(config), this.#options);
     let broken: Error | undefined;
     // An error between two statements arrives as an event; the next statement fails with it too.
     const onError = (error: Error) => {
@@ -289,6 +293,7 @@ export class Postgres implements Queries {
       return await this.#servers.connect();
     } catch (error) {
       this.#turns.end();
+      if (isUnavailable(error)) this.#options.onError?.(error);
       throw classified(error);
     }
   }

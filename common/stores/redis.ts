@@ -12,7 +12,7 @@ export interface RedisOptions {
   /** Maximum duration of a command before it counts as failed. */
   readonly commandTimeoutMs?: number;
   /** Called when the connection is lost or fails; reconnecting is retried until close. */
-  readonly onError?: (error: Error) => void;
+  readonly onError?: (error: unknown) => void;
 }
 
 const connectTimeoutMs = 2_000;
@@ -234,10 +234,21 @@ export class Redis {
       autoResubscribe: false,
       retryStrategy: (attempt) => (this.#closing ? null : pauseBeforeAttempt(attempt)),
     });
-    if (commandTimeoutMs > 0) client.failOverdue(commandTimeoutMs);
+    if (commandTimeoutMs > 0) {
+      client.failOverdue(commandTimeoutMs);
+      client.on('ready', () => void this.#checkMode(client));
+    }
     client.on('error', (error: Error) => this.#options.onError?.(error));
     replaceWhenSilent(client);
     return client;
+  }
+
+  /** A node of a Redis Cluster refuses keys of other nodes, and a Sentinel knows no keys. */
+  async #checkMode(client: GatheringClient): Promise<void> {
+    const text = await client.info('server').catch(() => '');
+    const [, mode = 'standalone'] = /^redis_mode:(\w+)/m.exec(text) ?? [];
+    if (mode === 'standalone') return;
+    this.#options.onError?.(new Error(`this server is in ${mode} mode, which is not supported: use one primary`));
   }
 
   #whenReady(timeoutMs: number): Promise<boolean> {

@@ -19,6 +19,7 @@ import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -39,15 +40,23 @@ const log = createLog('origin', config);
 const metrics = createMetrics('origin');
 const tracing = await Tracing.open('origin', config, log, metrics);
 
-const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is unavailable');
+const stores = new StoreLog(log);
 const apiUrl = config.API_DATABASE_URL || config.DATABASE_URL;
 const gatewayUrl = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
-const ofPostgres = { name, around: tracing?.trails.around('postgresql'), onError: onPostgresError };
-const apiDb = new Postgres({ url: apiUrl, ...ofPostgres });
-const gatewayDb = new Postgres({ url: gatewayUrl, ...ofPostgres });
-const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
+const ofPostgres = { name, around: tracing?.trails.around('postgresql') };
+const nameOf = (own: 'API_DATABASE_URL' | 'GATEWAY_DATABASE_URL') => (config[own] ? own : 'DATABASE_URL');
+const apiDb = new Postgres({ url: apiUrl, ...ofPostgres, onError: stores.of('Postgres', nameOf('API_DATABASE_URL')) });
+const onGatewayDbError = stores.of('Postgres', nameOf('GATEWAY_DATABASE_URL'));
+const gatewayDb = new Postgres({ url: gatewayUrl, ...ofPostgres, onError: onGatewayDbError });
+const redis = new Redis({ url: config.REDIS_URL, name, onError: stores.of('Redis', 'REDIS_URL') });
 const around = tracing?.trails.around('clickhouse');
-const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits, around });
+const onClickHouseError = stores.of('ClickHouse', 'CLICKHOUSE_URL');
+const clickhouse = new ClickHouse({
+  url: config.CLICKHOUSE_URL,
+  reads: readLimits,
+  around,
+  onError: onClickHouseError,
+});
 
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({
@@ -58,16 +67,18 @@ const cache = new LinkCache({
   bytesMax: config.LINK_CACHE_BYTES,
 });
 
-const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock);
+const api = apiParts(config, { db: apiDb, redis, clickhouse, log, stores }, systemClock);
 exposeAsOf(metrics, apiDb);
 exposeOutbox(metrics, api.outbox);
 exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);
 exposeLearner(metrics, api.linkLearner);
 // NATS may connect later; until then, clicks older than some minutes can't be looked up, and everything else works.
-const onRefusal = (line: string) => log.error(line);
+const onNatsError = stores.of('NATS', 'NATS_URL');
 const { INSTALLATION: installation, NATS_URL: url } = config;
-const archive = new NatsClickArchive(Nats.connect({ url, name, installation, onRefusal }));
+const archive = new NatsClickArchive(
+  Nats.connect({ url, name, installation, onRefusal: onNatsError, onError: onNatsError }),
+);
 const gateway = gatewayParts(config, { db: gatewayDb, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
@@ -75,7 +86,7 @@ const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api
 
 const routes = [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mountRoutes(docs)];
 const pages = DashboardFiles.load();
-const server = new ServerPart({ config, log, metrics, routes, guardUnknown: api.guard, pages, tracing });
+const server = new ServerPart({ config, log, stores, metrics, routes, guardUnknown: api.guard, pages, tracing });
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   tracingPart(tracing),
