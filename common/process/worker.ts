@@ -9,7 +9,6 @@
 import { SECOND_MS } from '#common/durations.ts';
 import { systemTime, type Time, type Timer } from '#common/time.ts';
 import type { Part } from './lifecycle.ts';
-import type { Log } from './telemetry.ts';
 
 const pauseMaxMs = 30 * SECOND_MS;
 
@@ -22,7 +21,7 @@ export interface WorkerOptions {
   readonly everyMs: number;
   /** Absent: half a minute, or `everyMs` if that is longer. */
   readonly pauseMaxMs?: number;
-  readonly log: Pick<Log, 'warn'> & Partial<Pick<Log, 'info'>>;
+  readonly log: { warn(fields: object, line: string): void; info?(fields: object, line: string): void };
   /** What is logged when passes begin to fail, and when one succeeds again. */
   readonly failing: string;
   readonly working: string;

@@ -13,7 +13,7 @@ test('the generated password stays in login.json until it is changed, and is the
   const dataDir = mkdtempSync(`${tmpdir()}/signpost-login-`);
   const database = await postgresForTest();
   const db = new Postgres({ url: database.url, name: 'test', connectionsMax: 1 });
-  const watch = new FirstLoginWatch(database.url, dataDir);
+  const watch = new FirstLoginWatch(database.url, dataDir, () => undefined);
   onTestFinished(async () => {
     await watch.stop();
     await db.close();
@@ -34,12 +34,14 @@ test('the generated password stays in login.json until it is changed, and is the
 
 test('an unavailable Postgres deletes no password and is asked again', async () => {
   const dataDir = mkdtempSync(`${tmpdir()}/signpost-login-`);
-  const watch = new FirstLoginWatch('postgres://x@127.0.0.1:1/x', dataDir);
+  const notes: string[] = [];
+  const watch = new FirstLoginWatch('postgres://x@127.0.0.1:1/x', dataDir, (line) => notes.push(line));
   onTestFinished(async () => {
     await watch.stop();
     rmSync(dataDir, { recursive: true });
   });
   firstLogin(dataDir, { email: '', password: '' });
-  await watch.check();
+  expect([await watch.check(), await watch.check()]).toEqual([false, false]);
   expect(existsSync(loginFile(dataDir))).toBe(true);
+  expect(notes).toHaveLength(1);
 });

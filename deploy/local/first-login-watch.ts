@@ -1,48 +1,52 @@
 /** Deletes login.json once its password no longer logs in: because it was changed, or because the user is gone. */
 import { rmSync } from 'node:fs';
 import { verifyPassword } from '#api/auth/password.ts';
-import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
+import { MINUTE_MS } from '#common/durations.ts';
+import { Worker } from '#common/process/worker.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { loginFile, readLogin } from './made-once.ts';
-
-const checkMs = 60_000;
 
 export class FirstLoginWatch {
   readonly #db: Postgres;
   readonly #dataDir: string;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #worker: Worker;
   /** The hash that the password was last compared with: comparing takes 70 ms. */
   #compared = '';
 
-  constructor(databaseUrl: string, dataDir: string) {
+  constructor(databaseUrl: string, dataDir: string, note: (line: string) => void) {
     this.#db = new Postgres({ url: databaseUrl, name: 'launcher', connectionsMax: 1 });
     this.#dataDir = dataDir;
+    const log = { warn: (_fields: object, line: string) => note(line) };
+    this.#worker = new Worker({
+      ...{ name: 'first login', pass: () => this.#pass(), everyMs: MINUTE_MS, log },
+      ...{ failing: 'Whether the first password was changed is not known; trying again', working: '' },
+    });
   }
 
   start(): void {
-    void this.check();
-    this.#timer = setInterval(() => void this.check(), checkMs);
+    this.#worker.start();
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
+    await this.#worker.stop();
     await this.#db.close();
   }
 
-  async check(): Promise<void> {
+  /** @returns whether Postgres answered. */
+  check(): Promise<boolean> {
+    return this.#worker.run();
+  }
+
+  async #pass(): Promise<void> {
     const login = readLogin(this.#dataDir);
     if (login === undefined) return;
-    try {
-      const [user] = await this.#db.query<{ password_hash: string | null }>(
-        'SELECT password_hash FROM users WHERE email = $1 AND deleted_at IS NULL',
-        [login.email.trim().toLowerCase()],
-      );
-      const hash = user?.password_hash ?? '';
-      if (hash !== '' && hash === this.#compared) return;
-      if (hash === '' || !(await verifyPassword(hash, login.password)))
-        rmSync(loginFile(this.#dataDir), { force: true });
-      this.#compared = hash;
-    } catch (error) {
-      if (!(error instanceof PostgresUnavailable)) throw error;
-    }
+    const [user] = await this.#db.query<{ password_hash: string | null }>(
+      'SELECT password_hash FROM users WHERE email = $1 AND deleted_at IS NULL',
+      [login.email.trim().toLowerCase()],
+    );
+    const hash = user?.password_hash ?? '';
+    if (hash !== '' && hash === this.#compared) return;
+    if (hash === '' || !(await verifyPassword(hash, login.password))) rmSync(loginFile(this.#dataDir), { force: true });
+    this.#compared = hash;
   }
 }

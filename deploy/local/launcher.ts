@@ -131,7 +131,7 @@ export class Launcher {
     ]);
     if (!isNewUser) forgetUnusedLogin(dataDir, login);
     if (weakness !== null) this.#parts.progress.note(`Warning: ADMIN_PASSWORD ${weakness}.`);
-    this.#loginWatch = new FirstLoginWatch(owner, dataDir);
+    this.#loginWatch = new FirstLoginWatch(owner, dataDir, (line) => this.#parts.progress.note(line));
     this.#loginWatch.start();
     this.listProcesses();
     return instructions({

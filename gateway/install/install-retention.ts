@@ -6,8 +6,8 @@
  */
 import { HOUR_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
-import type { Log } from '#common/process/telemetry.ts';
-import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
+import { Worker, type WorkerOptions } from '#common/process/worker.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 
 const lookMs = HOUR_MS;
 /** The longest attribution window. */
@@ -22,28 +22,28 @@ const stepPauseMs = 1_000;
 export interface InstallRetentionParts {
   readonly db: Queries;
   readonly retentionDays: number;
-  readonly log: Pick<Log, 'warn'>;
+  readonly log: WorkerOptions['log'];
 }
 
 export class InstallRetention implements Part {
   readonly name = 'install retention';
   readonly #parts: InstallRetentionParts;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> = Promise.resolve();
-  #isStopped = false;
+  readonly #worker: Worker;
 
   constructor(parts: InstallRetentionParts) {
     this.#parts = parts;
+    this.#worker = new Worker({
+      ...{ name: this.name, pass: () => this.#pass(), everyMs: lookMs, log: parts.log },
+      ...{ failing: 'old installs could not be deleted', working: 'old installs are deleted again' },
+    });
   }
 
   start(): void {
-    this.#wait(stepPauseMs);
+    this.#worker.start();
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-    await this.#running;
+    await this.#worker.stop();
   }
 
   /** Deletes the oldest installs beyond the retention. @returns how many. @throws PostgresUnavailable */
@@ -81,22 +81,8 @@ export class InstallRetention implements Part {
     return row?.trimmed ?? 0;
   }
 
-  #wait(ms: number): void {
-    if (this.#isStopped) return;
-    this.#timer = setTimeout(() => {
-      this.#running = this.#look();
-    }, ms);
-    this.#timer.unref();
-  }
-
-  async #look(): Promise<void> {
-    try {
-      const forgotten = Math.max(await this.step(), await this.stepAliases(), await this.stepAuditLog());
-      this.#wait(forgotten === stepInstallsMax ? stepPauseMs : lookMs);
-    } catch (error) {
-      if (!(error instanceof PostgresUnavailable)) throw error;
-      this.#parts.log.warn({ reason: error.message }, 'old installs could not be deleted');
-      this.#wait(lookMs);
-    }
+  async #pass(): Promise<number> {
+    const forgotten = Math.max(await this.step(), await this.stepAliases(), await this.stepAuditLog());
+    return forgotten === stepInstallsMax ? stepPauseMs : lookMs;
   }
 }
