@@ -270,18 +270,9 @@ CREATE TABLE public.click_holders (
   holder text NOT NULL,
   machine text NOT NULL,
   instance text NOT NULL,
-  incarnation text NOT NULL,
-  has_left boolean NOT NULL,
   reported_at timestamp with time zone NOT NULL,
+  gone_at timestamp with time zone,
   CONSTRAINT click_holders_pkey PRIMARY KEY (holder)
-);
-
-CREATE TABLE public.click_incarnation (
-  only_row boolean NOT NULL DEFAULT true,
-  incarnation text NOT NULL,
-  since timestamp with time zone NOT NULL,
-  CONSTRAINT click_incarnation_only_row_check CHECK (only_row),
-  CONSTRAINT click_incarnation_pkey PRIMARY KEY (only_row)
 );
 
 CREATE TABLE public.click_shares (
@@ -1162,16 +1153,6 @@ BEGIN
 END $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.signpost_click_incarnation()
- RETURNS text
- LANGUAGE sql
- STABLE
- SET search_path TO 'public'
-AS $function$
-  SELECT extract(epoch FROM pg_postmaster_start_time()) || ' ' || 'public.click_holders'::regclass::oid::text
-$function$
-;
-
 CREATE OR REPLACE FUNCTION public.signpost_count_links_inserted()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1306,29 +1287,13 @@ END $function$
 
 CREATE OR REPLACE FUNCTION public.signpost_enter_clicks(p_holder text, p_machine text, p_instance text, p_incarnation text, p_leaves boolean)
  RETURNS text
- LANGUAGE plpgsql
+ LANGUAGE sql
  SECURITY DEFINER
  SET search_path TO 'public', 'pg_temp'
 AS $function$
-DECLARE
-  latest text := signpost_click_incarnation();
-BEGIN
-  UPDATE click_incarnation SET incarnation = latest, since = clock_timestamp() WHERE incarnation <> latest;
-  IF p_incarnation <> latest THEN
-    RETURN latest;
-  END IF;
-  -- Its process has another file now, so the file before is lost.
-  WITH lost AS (
-    DELETE FROM click_holders WHERE machine = p_machine AND instance = p_instance AND holder <> p_holder RETURNING holder
-  )
-  UPDATE click_shares SET is_given_up = true, is_wanted = false WHERE holder IN (SELECT holder FROM lost) AND NOT is_given_up;
-  DELETE FROM click_holders WHERE has_left AND reported_at < now() - interval '90 days';
-  INSERT INTO click_holders AS h (holder, machine, instance, incarnation, has_left, reported_at)
-    VALUES (p_holder, p_machine, p_instance, latest, p_leaves, now())
-    ON CONFLICT (holder) DO UPDATE SET machine = EXCLUDED.machine, instance = EXCLUDED.instance, incarnation = EXCLUDED.incarnation,
-      has_left = EXCLUDED.has_left, reported_at = EXCLUDED.reported_at;
-  RETURN latest;
-END $function$
+  SELECT count(*) FROM signpost_report_clicks(p_holder, p_machine, p_instance, p_leaves, '{}', '{}', '{}', '{}');
+  SELECT 'any'
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_forget_mail()
@@ -1339,6 +1304,61 @@ BEGIN
   UPDATE mails SET state = 'failed', failure = 'withdrawn', content_ciphertext = NULL
    WHERE subject_id = OLD.id AND state = 'waiting';
   RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_grant_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_waiting integer)
+ RETURNS TABLE(is_granted boolean, granted bigint, returned bigint, used bigint, open_elsewhere bigint)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  link record;
+  own click_shares;
+  taken bigint;
+  elsewhere bigint;
+  lost bigint;
+  redirectors bigint;
+BEGIN
+  IF NOT EXISTS (SELECT FROM click_holders h WHERE h.holder = p_holder AND h.gone_at IS NULL) THEN
+    RAISE EXCEPTION 'the holder % of shares of clicks has not reported', p_holder;
+  END IF;
+  -- One grant of a link at a time.
+  PERFORM pg_advisory_xact_lock(hashtextextended(p_link, 5310920));
+  SELECT l.organization_id, l.app_id, l.max_clicks INTO link FROM links l
+   WHERE l.id = p_link AND l.max_clicks IS NOT NULL AND l.deleted_at IS NULL;
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT false, p_granted, p_returned, p_used, 0::bigint;
+    RETURN;
+  END IF;
+  INSERT INTO click_shares AS s (organization_id, app_id, link_id, holder, granted, returned, used)
+    VALUES (link.organization_id, link.app_id, p_link, p_holder, p_granted, p_returned, p_used)
+    ON CONFLICT (link_id, holder) DO UPDATE SET granted = greatest(s.granted, EXCLUDED.granted),
+      returned = greatest(s.returned, EXCLUDED.returned), used = greatest(s.used, EXCLUDED.used)
+    RETURNING s.* INTO own;
+  SELECT sum(s.granted - s.returned),
+         coalesce(sum(s.granted - s.returned - s.used) FILTER (WHERE s.holder <> p_holder AND NOT s.is_given_up), 0)
+    INTO taken, elsewhere FROM click_shares s WHERE s.link_id = p_link;
+  IF own.granted > p_granted AND own.granted - own.returned > own.used THEN
+    -- An answer was lost. The limit may have been lowered since.
+    lost := least(own.granted - own.returned - own.used, greatest(taken - link.max_clicks, 0));
+    UPDATE click_shares s SET returned = own.returned + lost WHERE s.link_id = p_link AND s.holder = p_holder AND lost > 0;
+    RETURN QUERY SELECT true, own.granted, own.returned + lost, own.used, elsewhere;
+    RETURN;
+  END IF;
+  IF taken >= link.max_clicks THEN
+    UPDATE click_shares s SET is_wanted = true
+     WHERE s.link_id = p_link AND s.holder <> p_holder AND s.granted - s.returned > s.used AND NOT s.is_wanted AND NOT s.is_given_up;
+    RETURN QUERY SELECT false, own.granted, own.returned, own.used, elsewhere;
+    RETURN;
+  END IF;
+  SELECT greatest(count(*), 1) INTO redirectors FROM click_holders h WHERE h.gone_at IS NULL;
+  RETURN QUERY UPDATE click_shares s
+    SET granted = s.granted + least(greatest((link.max_clicks - taken) / (2 * redirectors), 1, least(p_waiting, link.max_clicks - taken)), p_share_max)
+    WHERE s.link_id = p_link AND s.holder = p_holder
+    RETURNING true, s.granted, s.returned, s.used, elsewhere;
 END $function$
 ;
 
@@ -1907,15 +1927,74 @@ CREATE OR REPLACE FUNCTION public.signpost_report_clicks(p_holder text, p_links 
  SECURITY DEFINER
  SET search_path TO 'public', 'pg_temp'
 AS $function$
-  INSERT INTO click_shares AS s (organization_id, app_id, link_id, holder, granted, returned, used)
-    SELECT l.organization_id, l.app_id, l.id, p_holder, g.granted, g.returned, g.used
-      FROM unnest(p_links, p_granted, p_returned, p_used) AS g (link, granted, returned, used)
-      JOIN links l ON l.id = g.link AND l.deleted_at IS NULL
-    ON CONFLICT (link_id, holder) DO UPDATE SET granted = greatest(s.granted, EXCLUDED.granted),
-      returned = greatest(s.returned, EXCLUDED.returned), used = greatest(s.used, EXCLUDED.used),
-      is_given_up = s.is_given_up AND NOT EXISTS (SELECT FROM click_holders h WHERE h.holder = p_holder);
-  UPDATE click_shares SET is_wanted = false WHERE holder = p_holder AND is_wanted RETURNING link_id
+  SELECT r.name FROM click_holders h,
+    signpost_report_clicks(h.holder, h.machine, h.instance, false, p_links, p_granted, p_returned, p_used) r
+   WHERE h.holder = p_holder AND r.kind = 'wanted'
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_report_clicks(p_holder text, p_machine text, p_instance text, p_leaves boolean, p_links text[], p_granted bigint[], p_returned bigint[], p_used bigint[])
+ RETURNS TABLE(kind text, name text, granted bigint, used bigint)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+  old text;
+BEGIN
+  IF EXISTS (SELECT FROM click_holders WHERE holder = p_holder AND gone_at IS NOT NULL) THEN
+    UPDATE click_shares SET is_given_up = false WHERE holder = p_holder AND is_given_up;
+  END IF;
+  INSERT INTO click_holders (holder, machine, instance, reported_at) VALUES (p_holder, p_machine, p_instance, now())
+    ON CONFLICT (holder) DO UPDATE SET machine = EXCLUDED.machine, instance = EXCLUDED.instance,
+      reported_at = EXCLUDED.reported_at, gone_at = NULL;
+  RETURN QUERY
+    WITH gone AS (
+      UPDATE click_holders SET gone_at = now() WHERE holder IN (
+        SELECT h.holder FROM click_holders h WHERE h.holder <> p_holder AND h.gone_at IS NULL
+           AND ((h.machine = p_machine AND h.instance = p_instance)
+             OR h.reported_at NOT BETWEEN now() - interval '10 minutes' AND now() + interval '10 minutes')
+           FOR UPDATE SKIP LOCKED)
+      RETURNING holder, machine, instance
+    ), given_up AS (
+      UPDATE click_shares s SET is_given_up = true, is_wanted = false FROM gone g
+       WHERE s.holder = g.holder AND s.granted - s.returned > s.used AND NOT s.is_given_up
+      RETURNING g.machine || '/' || g.instance AS redirector, s.granted - s.returned - s.used AS held
+    ) SELECT 'given_up', g.redirector, sum(g.held)::bigint, 0::bigint FROM given_up g GROUP BY g.redirector;
+  RETURN QUERY
+    WITH reported AS (
+      SELECT l.organization_id, l.app_id, g.* FROM unnest(p_links, p_granted, p_returned, p_used) AS g (link, granted, returned, used)
+        JOIN links l ON l.id = g.link AND l.deleted_at IS NULL
+    ), merged AS (
+      INSERT INTO click_shares AS s (organization_id, app_id, link_id, holder, granted, returned, used)
+        SELECT r.organization_id, r.app_id, r.link, p_holder, r.granted, r.returned, r.used FROM reported r
+        ON CONFLICT (link_id, holder) DO UPDATE SET granted = greatest(s.granted, EXCLUDED.granted),
+          returned = greatest(s.returned, EXCLUDED.returned), used = greatest(s.used, EXCLUDED.used)
+    ) SELECT 'unknown', r.link, r.granted - coalesce(s.granted, 0), 0::bigint
+        FROM reported r LEFT JOIN click_shares s ON s.link_id = r.link AND s.holder = p_holder
+       WHERE r.granted > coalesce(s.granted, 0);
+  IF p_leaves THEN
+    -- Also a grant whose answer was lost.
+    UPDATE click_shares SET returned = granted - used WHERE holder = p_holder AND granted - returned > used;
+    UPDATE click_holders SET gone_at = now() WHERE holder = p_holder;
+  END IF;
+  RETURN QUERY UPDATE click_shares s SET is_wanted = false WHERE s.holder = p_holder AND s.is_wanted
+    RETURNING 'wanted', s.link_id, s.granted, s.used;
+  -- The rows of a holder that has been gone for 90 days become part of one row per link.
+  SELECT holder INTO old FROM click_holders WHERE gone_at < now() - interval '90 days' LIMIT 1;
+  IF old IS NOT NULL AND pg_try_advisory_xact_lock(5310966) THEN
+    WITH moved AS (
+      DELETE FROM click_shares s WHERE s.holder = old AND s.link_id IN (
+        SELECT x.link_id FROM click_shares x WHERE x.holder = old LIMIT 1000) RETURNING s.*
+    ) INSERT INTO click_shares AS s (organization_id, app_id, link_id, holder, granted, returned, used, is_given_up)
+      SELECT m.organization_id, m.app_id, m.link_id, '', m.granted - m.returned, 0, m.used, true FROM moved m
+      ON CONFLICT (link_id, holder) DO UPDATE SET granted = s.granted + EXCLUDED.granted, used = s.used + EXCLUDED.used;
+    IF NOT FOUND THEN
+      DELETE FROM click_holders WHERE holder = old;
+    END IF;
+  END IF;
+END $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_reset_password(hash bytea, at timestamp with time zone, new_hash text)
@@ -2033,79 +2112,15 @@ CREATE OR REPLACE FUNCTION public.signpost_stored_code(settings jsonb, code text
 AS $function$ SELECT (CASE WHEN settings ->> 'codes_ignore_case' = 'true' THEN lower(code COLLATE "C") ELSE code END) COLLATE "default" $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer)
+CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer, p_waiting integer)
  RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
  LANGUAGE sql
  SECURITY DEFINER
  SET search_path TO 'public', 'pg_temp'
 AS $function$
-  SELECT outcome, granted, returned, open_elsewhere
-    FROM signpost_take_clicks(p_holder, p_link, p_granted, p_returned, p_used, p_share_max, p_settle_ms, 0)
+  SELECT CASE WHEN is_granted THEN 'granted' ELSE 'none' END, granted, returned, open_elsewhere
+    FROM signpost_grant_clicks(p_holder, p_link, p_granted, p_returned, p_used, p_share_max, p_waiting)
 $function$
-;
-
-CREATE OR REPLACE FUNCTION public.signpost_take_clicks(p_holder text, p_link text, p_granted bigint, p_returned bigint, p_used bigint, p_share_max integer, p_settle_ms integer, p_waiting integer)
- RETURNS TABLE(outcome text, granted bigint, returned bigint, open_elsewhere bigint)
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
-AS $function$
-#variable_conflict use_column
-DECLARE
-  latest text := signpost_click_incarnation();
-  link record;
-  own click_shares;
-  taken bigint;
-  elsewhere bigint;
-  lost bigint;
-  redirectors bigint;
-BEGIN
-  IF NOT EXISTS (SELECT FROM click_holders h WHERE h.holder = p_holder AND h.incarnation = latest AND NOT h.has_left) THEN
-    RETURN QUERY SELECT 'report', p_granted, p_returned, 0::bigint;
-    RETURN;
-  END IF;
-  IF EXISTS (SELECT FROM click_holders h WHERE h.incarnation <> latest AND NOT h.has_left)
-    -- Redirectors that are not known here report within this time, as after a restore from before their first share.
-    OR EXISTS (SELECT FROM click_incarnation i
-                WHERE i.incarnation <> latest OR i.since > clock_timestamp() - make_interval(secs => p_settle_ms / 1000.0)) THEN
-    RETURN QUERY SELECT 'waiting', p_granted, p_returned, 0::bigint;
-    RETURN;
-  END IF;
-  -- One grant of a link at a time.
-  PERFORM pg_advisory_xact_lock(hashtextextended(p_link, 5310920));
-  SELECT l.organization_id, l.app_id, l.max_clicks INTO link FROM links l
-   WHERE l.id = p_link AND l.max_clicks IS NOT NULL AND l.deleted_at IS NULL;
-  IF NOT FOUND THEN
-    RETURN QUERY SELECT 'none', p_granted, p_returned, 0::bigint;
-    RETURN;
-  END IF;
-  INSERT INTO click_shares AS s (organization_id, app_id, link_id, holder, granted, returned, used)
-    VALUES (link.organization_id, link.app_id, p_link, p_holder, p_granted, p_returned, p_used)
-    ON CONFLICT (link_id, holder) DO UPDATE SET granted = greatest(s.granted, EXCLUDED.granted),
-      returned = greatest(s.returned, EXCLUDED.returned), used = greatest(s.used, EXCLUDED.used), is_given_up = false
-    RETURNING s.* INTO own;
-  SELECT sum(s.granted - s.returned),
-         coalesce(sum(s.granted - s.returned - s.used) FILTER (WHERE s.holder <> p_holder AND NOT s.is_given_up), 0)
-    INTO taken, elsewhere FROM click_shares s WHERE s.link_id = p_link;
-  IF own.granted > p_granted THEN
-    -- An answer was lost. The limit may have been lowered since.
-    lost := least(own.granted - p_granted, greatest(taken - link.max_clicks, 0));
-    UPDATE click_shares s SET returned = own.returned + lost WHERE s.link_id = p_link AND s.holder = p_holder AND lost > 0;
-    RETURN QUERY SELECT 'granted', own.granted, own.returned + lost, elsewhere;
-    RETURN;
-  END IF;
-  IF taken >= link.max_clicks THEN
-    UPDATE click_shares s SET is_wanted = true
-     WHERE s.link_id = p_link AND s.holder <> p_holder AND s.granted - s.returned > s.used AND NOT s.is_wanted AND NOT s.is_given_up;
-    RETURN QUERY SELECT 'none', own.granted, own.returned, elsewhere;
-    RETURN;
-  END IF;
-  SELECT greatest(count(*), 1) INTO redirectors FROM click_holders h WHERE NOT h.has_left;
-  RETURN QUERY UPDATE click_shares s
-    SET granted = s.granted + least(greatest((link.max_clicks - taken) / (2 * redirectors), 1, least(p_waiting, link.max_clicks - taken)), p_share_max)
-    WHERE s.link_id = p_link AND s.holder = p_holder
-    RETURNING 'granted', s.granted, s.returned, elsewhere;
-END $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_time_text(at timestamp with time zone)

@@ -64,7 +64,7 @@ test('exactly max_clicks people are redirected, by all redirectors together, and
   const { id, code } = await newLink(20);
   expect((await owner.call('GET', `/links/${id}`)).body).toMatchObject({
     max_clicks: 20,
-    click_limit: { used: 0, held: 0, left: 20 },
+    click_limit: { used: 0, held: 0, left: 20, given_up: 0 },
   });
   let ledOn = await visits(60, code);
   // One redirector returns its remaining clicks when the other asks for them.
@@ -75,7 +75,7 @@ test('exactly max_clicks people are redirected, by all redirectors together, and
     })
     .toBe(20);
   await Promise.all(edges.map((edge) => edge.shares.report()));
-  expect(await limitOf(id)).toEqual({ used: 20, held: 0, left: 0 });
+  expect(await limitOf(id)).toEqual({ used: 20, held: 0, left: 0, given_up: 0 });
   expect(await visits(4, code)).toBe(0);
   const explained = await owner.call('POST', `/links/${id}/explain`, { user_agent: person['user-agent'] });
   expect([explained.body.outcome, explained.body.rule, explained.body.status]).toEqual([
@@ -169,57 +169,165 @@ test('a higher limit reopens the link within a second, and a lower one ends it',
   expect(await limitOf(id)).toBe(null);
 });
 
-test('after Postgres is restored to a state before the grants, no click is granted twice', async () => {
+/** A holder of another machine, of which Postgres heard at this time. */
+async function holder(name: string, link: string, reported: string, [granted, used]: [number, number]): Promise<void> {
+  const { db } = edges[0];
+  await db.execute(
+    `INSERT INTO click_holders VALUES ($1, 'gone', $1, now() + $2::interval) ON CONFLICT (holder) DO UPDATE SET reported_at = EXCLUDED.reported_at, gone_at = NULL`,
+    [name, reported],
+  );
+  await db.execute(
+    `INSERT INTO click_shares SELECT organization_id, app_id, id, $1, $3, 0, $4 FROM links WHERE id = $2`,
+    [name, link, granted, used],
+  );
+}
+
+const reportAll = () => Promise.all(edges.map((edge) => edge.shares.report()));
+
+test('after Postgres is restored, a link exceeds its limit by no more than was granted since, and the figures say so', async () => {
   const { code, id } = await newLink(30);
-  expect(await visit(edges[0], code)).toBe('led on');
-  const tables = ['click_shares', 'click_holders'];
-  const rows = await Promise.all(tables.map((table) => edges[0].db.query(`SELECT * FROM ${table} WHERE true`)));
-  let ledOn = 1 + (await visits(16, code, () => edges[0]));
-  // Restores that state, as in a server that was started afterwards. In one step, because redirectors report in the
-  // meantime.
-  await edges[0].db.transaction(async (queries) => {
-    for (const [n, table] of tables.entries()) {
-      await queries.execute(`DELETE FROM ${table}`);
-      await queries.execute(
-        `INSERT INTO ${table} SELECT (jsonb_populate_record(NULL::${table}, one)).* FROM jsonb_array_elements($1::jsonb) AS one`,
-        [JSON.stringify(rows[n])],
-      );
-    }
-    await queries.execute(`UPDATE click_holders SET incarnation = 'before'`);
-  });
-  // The other redirector asks first; it gets nothing until the first has reported its grants, which it does every second.
-  ledOn += await visits(3, code, () => edges[1]);
+  expect(await visits(1, code, () => edges[0])).toBe(1);
+  await edges[0].shares.report();
+  // The state before the link was visited.
+  const before = edges[0].shares.counters.unknown;
+  await edges[0].db.execute('DELETE FROM click_shares WHERE link_id = $1', [id]);
+  let ledOn = 1 + (await visits(6, code, () => edges[0]));
+  expect(ledOn).toBe(7);
+  await edges[0].shares.report();
+  expect(edges[0].shares.counters.unknown).toBeGreaterThan(before);
   await expect
     .poll(async () => {
       ledOn += await visits(4, code);
-      return ledOn;
+      await reportAll();
+      return (await limitOf(id)).left + (await limitOf(id)).held;
     })
-    .toBe(30);
-  expect(await visits(10, code)).toBe(0);
-  await Promise.all(edges.map((edge) => edge.shares.report()));
-  await expect.poll(() => limitOf(id)).toEqual({ used: 30, held: 0, left: 0 });
+    .toBe(0);
+  expect(ledOn).toBe(30);
+  // Another redirector asks before the first has reported.
+  const { code: other, id: otherId } = await newLink(10);
+  const first = await visits(4, other, () => edges[0]);
+  await edges[0].db.execute('DELETE FROM click_shares WHERE link_id = $1', [otherId]);
+  const second = await visits(40, other, () => edges[1]);
+  expect([first, second]).toEqual([4, 10]);
+  await expect
+    .poll(async () => {
+      await visits(4, other);
+      await reportAll();
+      return limitOf(otherId);
+    })
+    .toMatchObject({ held: 0, left: 0 });
+  expect((await limitOf(otherId)).used).toBeGreaterThanOrEqual(14);
 });
 
-test('clicks held by a retired machine count as used, and other redirectors do not wait for them', async () => {
+test.each([
+  ['an hour ago', '-1 hour'],
+  ['a year ahead, by a clock that was wrong', '1 year'],
+])(
+  'a redirector that last reported %s delays no grant; what it held counts as used, and the figures say so',
+  async (_, reported) => {
+    const { id, code } = await newLink(50);
+    const { counters } = edges[0].shares;
+    const before = counters.given_up + edges[1].shares.counters.given_up;
+    await holder(`silent ${reported}`, id, reported, [45, 2]);
+    let ledOn = await visits(4, code);
+    expect(ledOn).toBeGreaterThan(0);
+    await expect
+      .poll(async () => {
+        ledOn += await visits(4, code);
+        await reportAll();
+        return limitOf(id);
+      })
+      .toEqual({ used: 50, held: 0, left: 0, given_up: 43 });
+    expect(ledOn).toBe(5);
+    expect(counters.given_up + edges[1].shares.counters.given_up - before).toBe(43);
+  },
+);
+
+test('a redirector that was cut off goes on using its share, and what it used is counted when it returns', async () => {
+  const { id, code } = await newLink(40);
+  const edge = await start('cut-off');
+  try {
+    expect(await visits(1, code, () => edge)).toBe(1);
+    await edge.shares.report();
+    const { held } = await limitOf(id);
+    await edges[0].db.execute(
+      `UPDATE click_holders SET reported_at = now() - interval '1 hour' WHERE instance LIKE '%cut-off.shares'`,
+    );
+    await visits(1, code, () => edges[0]);
+    await edges[0].shares.report();
+    expect((await limitOf(id)).given_up).toBe(held);
+    let ledOn = 2 + (await visits(held, code, () => edge));
+    expect(ledOn).toBe(held + 2);
+    await edge.shares.report();
+    expect(await limitOf(id)).toMatchObject({ given_up: 0 });
+    await expect
+      .poll(async () => {
+        ledOn += await visits(4, code, (n) => (n % 2 ? edge : edges[0]));
+        await Promise.all([edge.shares.report(), reportAll()]);
+        return limitOf(id);
+      })
+      .toEqual({ used: 40, held: 0, left: 0, given_up: 0 });
+    expect(ledOn).toBe(40);
+  } finally {
+    await edge.stop();
+  }
+});
+
+test('the next process on a copied folder or under another name does not block the clicks of the last one', async () => {
   const { id, code } = await newLink(50);
-  await edges[0].db.execute(
-    `INSERT INTO click_holders VALUES ('gone-holder', 'gone', 'redirector-0', 'before', false, now() - interval '1 hour')`,
+  const killed = await start('renamed');
+  expect(await visits(1, code, () => killed)).toBe(1);
+  // Killed: it returned nothing, and its file is lost.
+  const heir = await TestEdge.start(
+    { redis: api.redisServer.url, postgres: api.databaseUrl },
+    { sharePath: join(folder, 'new-name.shares') },
   );
-  await edges[0].db.execute(
-    `INSERT INTO click_shares SELECT organization_id, app_id, id, 'gone-holder', 45, 0, 2 FROM links WHERE id = $1`,
-    [id],
-  );
-  expect(await visits(2, code)).toBe(0);
-  expect(await retireMachine(edges[0].db, 'gone', false)).toMatchObject({ kind: 'retired', held_clicks: 43 });
-  let ledOn = 0;
+  try {
+    expect(await visits(20, code, () => heir)).toBeGreaterThan(0);
+    expect((await limitOf(id)).held).toBeGreaterThan(0);
+  } finally {
+    await heir.stop();
+    await killed.stop();
+  }
+});
+
+test('a used-up share that left the file is not granted again', async () => {
+  const { id, code } = await newLink(3);
+  expect(await visits(9, code, () => edges[0])).toBe(3);
+  await edges[0].shares.report();
+  await edges[0].shares.report();
+  await owner.call('PATCH', `/links/${id}`, { max_clicks: 5 });
+  await expect.poll(() => visit(edges[0], code)).toBe('led on');
+  let more = 1;
   await expect
     .poll(async () => {
-      ledOn += await visits(4, code);
-      return ledOn;
+      more += await visits(5, code, () => edges[0]);
+      await reportAll();
+      return limitOf(id);
     })
-    .toBe(5);
-  await Promise.all(edges.map((edge) => edge.shares.report()));
-  expect(await limitOf(id)).toEqual({ used: 50, held: 0, left: 0 });
+    .toMatchObject({ used: 5, held: 0, left: 0 });
+  expect(more).toBe(2);
+});
+
+test('a machine that was retired counts as gone, and the rows of holders that are gone for 90 days become one per link', async () => {
+  const { id, code } = await newLink(50);
+  await holder('retired one', id, '-1 minute', [20, 2]);
+  await holder('retired two', id, '-1 minute', [20, 20]);
+  expect(await retireMachine(edges[0].db, 'gone', false)).toMatchObject({ kind: 'retired', held_clicks: 18 });
+  expect(await limitOf(id)).toEqual({ used: 40, held: 0, left: 10, given_up: 18 });
+  const { db } = edges[0];
+  await db.execute(`UPDATE click_holders SET gone_at = now() - interval '91 days' WHERE holder LIKE 'retired %'`);
+  await visits(1, code, () => edges[0]);
+  await expect
+    .poll(async () => {
+      await reportAll();
+      return db.query(`SELECT holder FROM click_holders WHERE holder LIKE 'retired %'`);
+    })
+    .toEqual([]);
+  expect(
+    await db.query(`SELECT granted, returned, used FROM click_shares WHERE link_id = $1 AND holder = ''`, [id]),
+  ).toEqual([{ granted: 40, returned: 0, used: 22 }]);
+  expect((await limitOf(id)).given_up).toBe(18);
 });
 
 test('a redirector that cannot write its file redirects no one, and takes no share', async () => {
@@ -228,7 +336,7 @@ test('a redirector that cannot write its file redirects no one, and takes no sha
   const edge = await start(join('no-folder', 'three'));
   try {
     expect([await visit(edge, code), await visit(edge, code)]).toEqual([410, 410]);
-    expect(await limitOf(id)).toEqual({ used: 0, held: 0, left: 5 });
+    expect(await limitOf(id)).toEqual({ used: 0, held: 0, left: 5, given_up: 0 });
     expect(await visits(5, code)).toBe(5);
   } finally {
     await edge.stop();

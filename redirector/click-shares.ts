@@ -16,7 +16,7 @@ import { within } from '#common/links/snapshot-source.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { TransientMap } from '#common/transient-map.ts';
 import { leftOf, type Share, type ShareFile } from './share-file.ts';
-import type { Grant, ShareStore } from './share-store.ts';
+import type { Grant, Reported, ShareStore } from './share-store.ts';
 
 export const clickShareLimits = {
   shareMax: 200,
@@ -39,7 +39,6 @@ export const clickShareLimits = {
   /** Idle seconds after which a share is returned, if no other redirector asks for it earlier. */
   idleTicks: 600,
   reportTicks: 2,
-  settleMs: 10 * SECOND_MS,
   leaveMs: 2 * SECOND_MS,
 } as const;
 
@@ -75,9 +74,19 @@ const restMs: Readonly<Record<AskOutcome, number>> = {
 };
 
 export class ClickShares {
-  readonly counters = { taken: 0, reached: 0, not_noted: 0, grants: 0, refused_grants: 0, failed_grants: 0 };
+  readonly counters = {
+    taken: 0,
+    reached: 0,
+    not_noted: 0,
+    grants: 0,
+    refused_grants: 0,
+    failed_grants: 0,
+    given_up: 0,
+    unknown: 0,
+  };
   readonly #file: ShareFile;
   readonly #store: ShareStore;
+  readonly #warn: (line: string) => void;
   readonly #asks = new TransientMap<string, Ask>();
   #waiting = 0;
   #restUntilMs = 0;
@@ -87,12 +96,19 @@ export class ClickShares {
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
   #reporting: Promise<void> | undefined;
-  /** Whether Postgres accepted the last report. While it is unavailable, returning a share would help no one. */
+  /** Whether this redirector holds shares, or may hold them. */
+  #isHolding: boolean;
+  /**
+   * Whether Postgres accepted the last report. If not, the next one has all shares: Postgres may have been restored.
+   * Meanwhile, returning a share would help no one.
+   */
   #isReported = false;
 
-  constructor(file: ShareFile, store: ShareStore) {
+  constructor(file: ShareFile, store: ShareStore, warn: (line: string) => void) {
     this.#file = file;
     this.#store = store;
+    this.#warn = warn;
+    this.#isHolding = file.shares.size > 0;
     for (const [link, share] of file.shares) if (leftOf(share) > 0) this.#open.set(link, 0);
   }
 
@@ -108,12 +124,9 @@ export class ClickShares {
   /** Returns all shares, if Postgres is available. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    for (const link of this.#open.keys()) this.#giveBack(link);
-    try {
-      if (this.#hasToReport) await within(this.#leave(), clickShareLimits.leaveMs);
-    } catch {
-      // The shares stay in the file, where the next process with this name finds them.
-    }
+    const isReturned = [...this.#open.keys()].every((link) => this.#giveBack(link));
+    // Without an answer, the shares stay in the file, where the next process with this name finds them.
+    if (this.#isHolding) await within(this.#leave(isReturned), clickShareLimits.leaveMs).catch(() => undefined);
     this.#file.close();
   }
 
@@ -206,32 +219,30 @@ export class ClickShares {
     if (systemTime.elapsed() < this.#restUntilMs || !this.#file.ensure()) return 'unavailable';
     const share = this.#file.shares.get(link);
     if (share !== undefined && share.max !== max && !this.#giveBack(link)) return 'unavailable';
+    this.#isHolding = true;
+    if (!this.#isReported) await within(this.report(), clickShareLimits.askMs).catch(() => undefined);
     try {
       return this.#accept(link, max, await within(this.#store.take(link, waiting), clickShareLimits.askMs));
     } catch {
       this.counters.failed_grants++;
-      this.#store.lackGrants();
+      this.#isReported = false;
       this.#restUntilMs = systemTime.elapsed() + clickShareLimits.unavailableMs;
       return 'unavailable';
     }
   }
 
   #accept(link: string, max: number, grant: Grant): AskOutcome {
-    const { outcome, granted, returned, open_elsewhere } = grant;
-    if (outcome !== 'granted') {
+    const { is_granted, granted, open_elsewhere } = grant;
+    if (!is_granted) {
       this.counters.refused_grants++;
-      if (outcome === 'none') return open_elsewhere > 0 ? 'held_elsewhere' : 'nothing_left';
-      return 'unavailable';
+      return open_elsewhere > 0 ? 'held_elsewhere' : 'nothing_left';
     }
-    const known = this.#file.shares.get(link) ?? { granted: 0, returned: 0, used: 0 };
+    const known = this.#file.shares.get(link);
     // A report has already found this grant and returned it, before the answer to the request arrived.
-    if (known.granted >= granted) return 'held_elsewhere';
-    const { used } = known;
-    const share = this.#file.put(link, { granted, returned: Math.max(returned, known.returned), used, max });
-    if (share === null) {
-      this.#store.lackGrants();
-      return 'unavailable';
-    }
+    if (known !== undefined && known.granted >= granted) return 'held_elsewhere';
+    const returned = Math.max(grant.returned, known?.returned ?? 0);
+    const share = this.#file.put(link, { granted, returned, used: known?.used ?? grant.used, max });
+    if (share === null) return 'unavailable';
     this.counters.grants++;
     if (leftOf(share) <= 0) return 'held_elsewhere';
     this.#open.set(link, this.#tick);
@@ -240,21 +251,16 @@ export class ClickShares {
 
   /**
    * Returns a share: first in the file, so that it is no longer used, then in the next report. False if the file could
-   * not be written.
+   * not be written. @param stored what Postgres knows, which may include a grant whose answer was lost.
    */
-  #giveBack(link: string): boolean {
-    const share = this.#file.shares.get(link);
-    if (share === undefined) return true;
-    const { granted, used, max } = share;
-    if (leftOf(share) > 0 && this.#file.put(link, { granted, returned: granted - used, used, max }) === null)
-      return false;
+  #giveBack(link: string, stored = { granted: 0, used: 0 }): boolean {
+    const known = this.#file.shares.get(link) ?? { granted: 0, returned: 0, used: stored.used, max: 0 };
+    const share = { ...known, granted: Math.max(known.granted, stored.granted) };
+    const returned = share.granted - share.used;
+    if (leftOf(share) > 0 && this.#file.put(link, { ...share, returned }) === null) return false;
     this.#open.delete(link);
     this.#changed.add(link);
     return true;
-  }
-
-  get #hasToReport(): boolean {
-    return this.#store.isReporting || this.#changed.size > 0;
   }
 
   #onTick(): void {
@@ -266,7 +272,7 @@ export class ClickShares {
       const isKept = ask.hasEnded && this.#asks.size <= clickShareLimits.endedMax;
       if (!ask.isRunning && !isKept && nowMs >= ask.restUntilMs) this.#asks.delete(ask.link);
     }
-    if (this.#tick % clickShareLimits.reportTicks === 0 && this.#hasToReport) void this.report();
+    if (this.#tick % clickShareLimits.reportTicks === 0 && this.#isHolding) void this.report();
   }
 
   /** Reports used and returned clicks. Never rejects. */
@@ -277,32 +283,43 @@ export class ClickShares {
     return this.#reporting;
   }
 
-  async #report(): Promise<void> {
-    const changed = new Set(this.#changed);
+  async #report(leaves = false): Promise<void> {
+    const { shares } = this.#file;
+    const links = new Set(this.#isReported ? this.#changed : shares.keys());
     this.#changed.clear();
     try {
-      const { wanted, open } = await this.#store.report(changed);
+      const rows = await this.#store.report(links, leaves);
       this.#isReported = true;
-      for (const link of wanted) this.#giveBack(link);
-      for (const { link_id, granted } of open) this.#refuseUnknown(link_id, granted);
+      this.#onReported(rows);
     } catch {
       this.#isReported = false;
-      for (const link of changed) this.#changed.add(link);
+      return;
+    }
+    for (const link of links) {
+      const share = shares.get(link);
+      if (share !== undefined && leftOf(share) === 0 && !this.#changed.has(link)) this.#file.forget(link);
     }
   }
 
-  /** Returns a grant whose answer was lost. */
-  #refuseUnknown(link: string, granted: number): void {
-    const share = this.#file.shares.get(link) ?? { granted: 0, returned: 0, used: 0, max: 0, day: 0 };
-    if (granted <= share.granted) return;
-    const returned = granted - share.used - leftOf(share);
-    if (this.#file.put(link, { ...share, granted, returned }) === null) this.#store.lackGrants();
-    else this.#changed.add(link);
+  #onReported(rows: readonly Reported[]): void {
+    let unknown = 0;
+    for (const { kind, name, granted, used } of rows) {
+      if (kind === 'wanted') this.#giveBack(name, { granted, used });
+      else this.counters[kind] += granted;
+      if (kind === 'unknown') unknown += granted;
+      if (kind === 'given_up')
+        this.#warn(
+          `the redirector ${name} does not report: ${granted} clicks of links with max_clicks that it held count as used, until it reports again`,
+        );
+    }
+    if (unknown > 0)
+      this.#warn(
+        `Postgres was restored to an earlier state: it did not know ${unknown} clicks that were granted here, by which links may exceed their max_clicks`,
+      );
   }
 
-  async #leave(): Promise<void> {
-    await this.report();
-    if (this.#changed.size > 0) await this.report();
-    if (this.#changed.size === 0) await this.#store.leave();
+  async #leave(isReturned: boolean): Promise<void> {
+    await this.#reporting;
+    await this.#report(isReturned);
   }
 }

@@ -161,6 +161,15 @@ function exposeShares(registry: Registry, shares: ClickShares, file: ShareFile):
     set({ outcome: 'failed' }, counters.failed_grants);
   });
   counter(
+    'signpost_redirector_share_clicks_adrift_total',
+    'Clicks of links with max_clicks that count as used because their redirector is gone (given_up), or that a restored Postgres did not know (unknown).',
+    ['reason'],
+    (set) => {
+      set({ reason: 'given_up' }, counters.given_up);
+      set({ reason: 'unknown' }, counters.unknown);
+    },
+  );
+  counter(
     'signpost_redirector_share_file_failures_total',
     'Failed writes of the file of shares. Until one succeeds, links with max_clicks are answered as if they had ended.',
     [],

@@ -86,12 +86,13 @@ const shareDb = new Postgres({
   onError: onPostgresError,
 });
 const sharePath = join(config.DATA_DIR, 'shares', `${instance}.shares`);
-const shareFile = ShareFile.open({ path: sharePath, clock: systemClock, bootId: currentBootId() });
-const { shareMax, settleMs } = clickShareLimits;
+const shareFile = ShareFile.open({ path: sharePath, bootId: currentBootId() });
+const { shareMax } = clickShareLimits;
 const machine = machineName(join(config.DATA_DIR, 'journal'), config.MACHINE_NAME);
 const shares = new ClickShares(
   shareFile,
-  new ShareStore({ db: shareDb, machine, instance, settleMs, shareMax }, shareFile),
+  new ShareStore({ db: shareDb, machine, instance, shareMax }, shareFile),
+  (line) => log.warn(line),
 );
 const edgeOptions: EdgeOptions = {
   shares,

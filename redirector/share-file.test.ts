@@ -1,14 +1,21 @@
-import { appendFileSync, copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS } from '#common/durations.ts';
-import { leftOf, type Share, ShareFile, shareFileLimits } from './share-file.ts';
+import { leftOf, ShareFile, shareFileLimits } from './share-file.ts';
 
 let folder: string;
 let path: string;
 let files: ShareFile[];
-const today = 20_000;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'shares-'));
   path = join(folder, 'shares', 'redirector-0.shares');
@@ -20,8 +27,8 @@ afterEach(() => {
 });
 
 /** Opens the file as a killed process leaves it: nothing is closed or flushed. */
-function open(bootId = 'boot-1', day = today): ShareFile {
-  const file = ShareFile.open({ path, clock: () => day * DAY_MS, bootId });
+function open(bootId = 'boot-1'): ShareFile {
+  const file = ShareFile.open({ path, bootId });
   files.push(file);
   return file;
 }
@@ -66,19 +73,16 @@ test.each<[string, () => ShareFile]>([
       return open();
     },
   ],
-])('the rest of a share counts as used %s, and a new holder begins', (_, reopen) => {
+])('no share may be used %s, and a new holder begins', (_, reopen) => {
   const first = open();
   granted(first, 'lnk_a', 10);
   use(first, 'lnk_a');
   const second = reopen();
   expect(left(second)).toEqual([]);
   expect(second.holder).not.toBe(first.holder);
-  const past = second.past.get(first.holder)?.get('lnk_a') as Share;
-  expect([past.granted, leftOf(past)]).toEqual([10, 0]);
-  // The next process of this boot still knows both.
   granted(second, 'lnk_a', 3);
   const third = open(readFileSync(path, 'utf8').split(' ')[2]);
-  expect([left(third), third.past.has(first.holder)]).toEqual([[['lnk_a', 3]], true]);
+  expect([left(third), third.holder]).toEqual([[['lnk_a', 3]], second.holder]);
 });
 
 test('an incomplete line at the end is a click that was not answered, and the next line does not continue it', () => {
@@ -116,15 +120,23 @@ test('the file stays short, however many clicks are recorded', () => {
   expect(left(open())).toEqual([[link, 985_000]]);
 });
 
-test('used-up shares are dropped after some weeks, and open ones never are', () => {
+test('a forgotten share leaves the file with the next rewrite, and a full file takes no other share', () => {
   const first = open();
-  granted(first, 'lnk_used', 1);
-  use(first, 'lnk_used');
-  granted(first, 'lnk_open', 1);
-  const soon = open('boot-1', today + shareFileLimits.keptDays);
-  expect(left(soon).map(([link]) => link)).toEqual(['lnk_used', 'lnk_open']);
-  // A clock that was set back does not drop shares either.
-  expect(open('boot-1', 3).shares.size).toBe(2);
-  open('boot-1', today + shareFileLimits.keptDays + 1);
-  expect(left(open('boot-1', today))).toEqual([['lnk_open', 1]]);
+  for (let n = 0; n < shareFileLimits.sharesMax; n++) granted(first, `lnk_${n}`, 1);
+  expect(granted(first, 'lnk_more', 1)).toBeNull();
+  first.forget('lnk_0');
+  expect(granted(first, 'lnk_more', 1)).not.toBeNull();
+  expect(open().shares.size).toBe(shareFileLimits.sharesMax + 1);
+  first.close();
+});
+
+test('a file of an earlier version, with previous holders and days, proves what its last holder has left', () => {
+  const first = open();
+  granted(first, 'lnk_a', 10);
+  const [header = ''] = readFileSync(path, 'utf8').split('\n');
+  const lines = ['h old', 's lnk_a 7 0 7 9 20000', 'h last', 's lnk_a 5 1 1 9 20001', 'u lnk_a', ''];
+  writeFileSync(path, `${header}\n${lines.join('\n')}`, { flag: 'r+' });
+  truncateSync(path, header.length + 1 + lines.join('\n').length);
+  const second = open();
+  expect([second.holder, left(second)]).toEqual(['last', [['lnk_a', 2]]]);
 });

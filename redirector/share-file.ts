@@ -2,14 +2,13 @@
  * A redirector's shares of limited links, in a file that survives the process:
  *
  *   signpost-clicks 1 <boot id> <inode>
- *   h <holder>                                          holder of the lines that follow; the last one is this file's
- *   s <link> <granted> <returned> <used> <max> <day>    the whole state of a share
+ *   h <holder>
+ *   s <link> <granted> <returned> <used> <max>          the whole state of a share
  *   u <link>                                            one more click, written before its visitor is redirected
  *
  * If the process is killed, the page cache keeps what was written; nothing is synced before an answer. So the file
  * proves which clicks are unused only to a process of the same boot, with the same file. After a power loss, a reboot,
- * or if the file was copied, the rest of every share counts as used, and a new holder begins. The old holder's lines
- * stay, in case Postgres loses its grants.
+ * or if the file was copied, a new holder begins, and Postgres counts what the old one held as used.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -25,8 +24,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Clock } from '#common/clock.ts';
-import { DAY_MS, SECOND_MS } from '#common/durations.ts';
+import { SECOND_MS } from '#common/durations.ts';
 import { systemTime } from '#common/time.ts';
 
 export const shareFileLimits = {
@@ -35,12 +33,8 @@ export const shareFileLimits = {
    * rewrite.
    */
   bytesMax: 4_194_304,
-  /** Maximum shares of one holder. Beyond it, the oldest used-up shares are dropped. */
+  /** Maximum shares that are open, or used up and not reported yet. Beyond it, none is added. */
   sharesMax: 50_000,
-  /** Maximum shares of all holders. Beyond it, the oldest holders are dropped. */
-  keptMax: 150_000,
-  /** Used-up shares are kept this long, because Postgres may be restored from a backup of this age. */
-  keptDays: 35,
   retryMs: SECOND_MS,
 } as const;
 
@@ -51,8 +45,6 @@ export interface Share {
   used: number;
   /** The limit of the link when the last clicks were granted. */
   max: number;
-  /** The day of the last line about the share, counted from 1970. */
-  day: number;
 }
 
 export type Shares = Map<string, Share>;
@@ -63,7 +55,6 @@ export function leftOf({ granted, returned, used }: Share): number {
 
 export interface ShareFileOptions {
   readonly path: string;
-  readonly clock: Clock;
   /** Identifies the current boot of the machine. */
   readonly bootId: string;
 }
@@ -81,35 +72,23 @@ export class ShareFile {
   readonly counters = { write_failures: 0, rewrites: 0 };
   readonly holder: string;
   readonly shares: Shares;
-  /** Shares of previous holders, all used. */
-  readonly past: ReadonlyMap<string, Shares>;
   readonly #options: ShareFileOptions;
   #file = -1;
   #bytes = 0;
   #rewriteAt = 0;
   #retryMs = 0;
 
-  private constructor(options: ShareFileOptions, books: Map<string, Shares>, holder: string) {
+  private constructor(options: ShareFileOptions, { holder, shares }: Written) {
     this.#options = options;
     this.holder = holder;
-    this.shares = books.get(holder) ?? new Map();
-    books.delete(holder);
-    this.past = books;
+    this.shares = shares;
   }
 
   /** Reads the file of the last process. The folder need not be writable, but then no share can be used. */
   static open(options: ShareFileOptions): ShareFile {
     const isFound = existsSync(options.path);
-    const { books, isProof } = lastWritten(options);
-    const last = [...books.keys()].at(-1);
-    const holder = isProof && last !== undefined ? last : randomBytes(12).toString('hex');
-    for (const [name, shares] of books) if (name !== holder) spend(shares);
-    let kept = 0;
-    for (const [name, shares] of [...books].reverse()) {
-      kept += shares.size;
-      if (kept > shareFileLimits.keptMax && name !== holder) books.delete(name);
-    }
-    const file = new ShareFile(options, books, holder);
+    const fresh = { holder: randomBytes(12).toString('hex'), shares: new Map() };
+    const file = new ShareFile(options, lastWritten(options) ?? fresh);
     // The file may end with an incomplete line, so it is rewritten instead of appended to.
     if (isFound) file.#rewrite();
     return file;
@@ -130,12 +109,16 @@ export class ShareFile {
   }
 
   /** Records the whole state of a share. If that fails, nothing changes. */
-  put(link: string, share: Omit<Share, 'day'>): Share | null {
-    if (!this.shares.has(link) && !this.#makeRoom()) return null;
-    const stored = { ...share, day: this.#today() };
-    if (!this.#append(lineOf(link, stored))) return null;
-    this.shares.set(link, stored);
-    return stored;
+  put(link: string, share: Share): Share | null {
+    if (!this.shares.has(link) && this.shares.size >= shareFileLimits.sharesMax) return null;
+    if (!this.#append(lineOf(link, share))) return null;
+    this.shares.set(link, share);
+    return share;
+  }
+
+  /** Drops a share of which Postgres knows that it is used up. Its lines go with the next rewrite. */
+  forget(link: string): void {
+    this.shares.delete(link);
   }
 
   close(): void {
@@ -170,12 +153,13 @@ export class ShareFile {
     if (systemTime.elapsed() < this.#retryMs) return;
     const { path, bootId } = this.#options;
     const next = `${path}.new`;
+    const lines = [...this.shares].map(([link, share]) => lineOf(link, share));
     let file = -1;
     try {
       mkdirSync(dirname(path), { recursive: true });
       rmSync(next, { force: true });
       file = openSync(next, 'ax', 0o600);
-      const text = `signpost-clicks 1 ${bootId} ${fstatSync(file).ino}\n${this.#text()}`;
+      const text = `signpost-clicks 1 ${bootId} ${fstatSync(file).ino}\nh ${this.holder}\n${lines.join('')}`;
       if (writeSync(file, text) !== text.length) throw new Error('the disk is full');
       renameSync(next, path);
       if (this.#file !== -1) closeSync(this.#file);
@@ -190,88 +174,50 @@ export class ShareFile {
       this.#fail();
     }
   }
-
-  #text(): string {
-    const oldest = this.#today() - shareFileLimits.keptDays;
-    const lines: string[] = [];
-    for (const [holder, shares] of [...this.past, [this.holder, this.shares] as const]) {
-      lines.push(`h ${holder}\n`);
-      for (const [link, share] of shares) {
-        if (share.day < oldest && leftOf(share) === 0) shares.delete(link);
-        else lines.push(lineOf(link, share));
-      }
-      // The name of a previous holder without shares is not needed.
-      if (shares.size === 0 && holder !== this.holder) lines.pop();
-    }
-    return lines.join('');
-  }
-
-  #makeRoom(): boolean {
-    if (this.shares.size < shareFileLimits.sharesMax) return true;
-    for (const [link, share] of this.shares) {
-      if (leftOf(share) > 0) continue;
-      this.shares.delete(link);
-      return true;
-    }
-    return false;
-  }
-
-  #today(): number {
-    return Math.floor(this.#options.clock() / DAY_MS);
-  }
 }
 
-function lineOf(link: string, { granted, returned, used, max, day }: Share): string {
-  return `s ${link} ${granted} ${returned} ${used} ${max} ${day}\n`;
-}
-
-function spend(shares: Shares): void {
-  for (const share of shares.values()) share.used = share.granted - share.returned;
+function lineOf(link: string, { granted, returned, used, max }: Share): string {
+  return `s ${link} ${granted} ${returned} ${used} ${max}\n`;
 }
 
 interface Written {
-  readonly books: Map<string, Shares>;
-  /** Whether it proves which clicks are unused: every line is complete, and this boot wrote this file. */
-  readonly isProof: boolean;
+  readonly holder: string;
+  readonly shares: Shares;
 }
 
-function lastWritten({ path, bootId }: ShareFileOptions): Written {
+/** Null unless the file proves which clicks are unused: every line is complete, and this boot wrote this file. */
+function lastWritten({ path, bootId }: ShareFileOptions): Written | null {
+  let file = -1;
   try {
-    return parsed(path, bootId);
-  } catch {
-    // An unreadable file proves nothing.
-    return { books: new Map(), isProof: false };
-  }
-}
-
-function parsed(path: string, bootId: string): Written {
-  const file = openSync(path, 'r');
-  try {
-    const lines = readFileSync(file, 'utf8').split('\n');
+    file = openSync(path, 'r');
+    const [header, ...lines] = readFileSync(file, 'utf8').split('\n');
+    if (header !== `signpost-clicks 1 ${bootId} ${fstatSync(file).ino}`) return null;
     // An incomplete line at the end was not answered; a complete one ends with a line break.
     lines.pop();
-    const books = new Map<string, Shares>();
-    let isProof = lines[0] === `signpost-clicks 1 ${bootId} ${fstatSync(file).ino}`;
-    let shares: Shares | undefined;
-    for (const line of lines.slice(1)) {
-      const [kind, name = '', ...figures] = line.split(' ');
-      const share = shares?.get(name);
-      if (kind === 'h' && name !== '') {
-        shares = books.get(name) ?? new Map();
-        books.set(name, shares);
-      } else if (kind === 'u' && share !== undefined) share.used++;
-      else if (
-        kind === 's' &&
-        shares !== undefined &&
-        figures.length === 5 &&
-        figures.every((one) => /^\d+$/.test(one))
-      ) {
-        const [granted = 0, returned = 0, used = 0, max = 0, day = 0] = figures.map(Number);
-        shares.set(name, { granted, returned, used, max, day });
-      } else isProof = false;
-    }
-    return { books, isProof };
+    return parsed(lines);
+  } catch {
+    // An unreadable file proves nothing.
+    return null;
   } finally {
-    closeSync(file);
+    if (file !== -1) closeSync(file);
   }
+}
+
+function parsed(lines: readonly string[]): Written | null {
+  let holder = '';
+  const shares: Shares = new Map();
+  for (const line of lines) {
+    const [kind, name = '', ...figures] = line.split(' ');
+    const share = shares.get(name);
+    if (kind === 'h' && name !== '') {
+      // Earlier versions also wrote the shares of earlier holders, and a day as a fifth figure.
+      holder = name;
+      shares.clear();
+    } else if (kind === 'u' && share !== undefined) share.used++;
+    else if (kind === 's' && [4, 5].includes(figures.length) && figures.every((one) => /^\d+$/.test(one))) {
+      const [granted = 0, returned = 0, used = 0, max = 0] = figures.map(Number);
+      shares.set(name, { granted, returned, used, max });
+    } else return null;
+  }
+  return holder === '' ? null : { holder, shares };
 }

@@ -69,7 +69,7 @@ export async function retireMachine(db: Postgres, name: string, isGivenUp: boole
         `${name} reported ${known.silent_seconds} seconds ago: stop its edge processes, wait until signpost_publisher_uncommitted_seconds is near 0, then stop its publisher`,
       );
     }
-    const holding = redirectors.find(({ has_left, silent_seconds }) => !has_left && silent_seconds < silentSeconds);
+    const holding = redirectors.find(({ silent_seconds }) => silent_seconds < silentSeconds);
     if (holding !== undefined)
       return refused(`the redirector ${holding.instance} of ${name} is running: stop the processes of ${name} first`);
     const behindMs = known?.behind_ms ?? 0;
@@ -106,23 +106,20 @@ async function ingestsOf(queries: Queries, machine: string): Promise<{ name: str
 interface Redirector {
   readonly holder: string;
   readonly instance: string;
-  readonly has_left: boolean;
   readonly silent_seconds: number;
 }
 
 async function redirectorsOf(queries: Queries, machine: string): Promise<Redirector[]> {
   return await queries.query(
-    `SELECT holder, instance, has_left, abs(extract(epoch FROM now() - reported_at))::integer AS silent_seconds
-       FROM click_holders WHERE machine = $1 ORDER BY holder FOR UPDATE`,
+    `SELECT holder, instance, abs(extract(epoch FROM now() - reported_at))::integer AS silent_seconds
+       FROM click_holders WHERE machine = $1 AND gone_at IS NULL ORDER BY holder FOR UPDATE`,
     [machine],
   );
 }
 
-/**
- * Clicks that they held count as used, unless one of them returns with its file. @returns the number of these clicks.
- */
+/** Clicks that they held count as used, until one of them reports again. @returns the number of these clicks. */
 async function giveUpShares(queries: Queries, holders: readonly string[]): Promise<number> {
-  await queries.execute('DELETE FROM click_holders WHERE holder = ANY ($1)', [holders]);
+  await queries.execute('UPDATE click_holders SET gone_at = now() WHERE holder = ANY ($1)', [holders]);
   const [row] = await queries.query<{ held: number }>(
     `WITH given_up AS (
        UPDATE click_shares SET is_given_up = true, is_wanted = false WHERE holder = ANY ($1) AND NOT is_given_up

@@ -141,7 +141,7 @@ test('a click limit is imported with its remaining clicks, and a link without re
     });
     return [link(code).max_clicks, link(code).clicks_before, explained.body.location];
   };
-  expect(link('some').click_limit).toEqual({ used: 0, held: 0, left: 60 });
+  expect(link('some').click_limit).toEqual({ used: 0, held: 0, left: 60, given_up: 0 });
   expect([await seen('some'), await seen('last'), await seen('free')]).toEqual([
     [60, 40, 'https://e.example/1'],
     [1, 99, 'https://e.example/2'],

@@ -85,7 +85,7 @@ export const linkFields = {
       minimum: 1,
       maximum: MAX_CLICKS_MAX,
       description:
-        'Maximum number of clicks by people that are redirected. It is never exceeded; later visitors are treated as if the link had expired. Previews, bots and HEAD requests do not count. See click_limit.',
+        'Maximum number of clicks by people that are redirected. Later visitors are treated as if the link had expired. Previews, bots and HEAD requests do not count. See click_limit.',
     }),
   ),
   tap_page: Type.Unsafe<TapPageMode | null>({

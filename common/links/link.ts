@@ -38,7 +38,7 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly rules: readonly LinkRule[] | null;
   readonly max_clicks: number | null;
   /** Click counts reported by redirectors; null without a limit, absent in webhooks. */
-  readonly click_shares?: undefined | { readonly used: number; readonly held: number } | null;
+  readonly click_shares?: undefined | Omit<ClickLimit, 'left'> | null;
   readonly has_password: boolean;
   readonly clicks_before: number | null;
   readonly created_at: Date;
@@ -52,7 +52,8 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
 export function clickSharesOf(link: string): string {
   return `SELECT jsonb_build_object(
       'used', coalesce(sum(CASE WHEN s.is_given_up THEN s.granted - s.returned ELSE s.used END), 0),
-      'held', coalesce(sum(s.granted - s.returned - s.used) FILTER (WHERE NOT s.is_given_up), 0))
+      'held', coalesce(sum(s.granted - s.returned - s.used) FILTER (WHERE NOT s.is_given_up), 0),
+      'given_up', coalesce(sum(s.granted - s.returned - s.used) FILTER (WHERE s.is_given_up), 0))
     FROM click_shares s WHERE s.link_id = ${link}`;
 }
 
@@ -61,6 +62,8 @@ export interface ClickLimit {
   readonly used: number;
   readonly held: number;
   readonly left: number;
+  /** The part of `used` that a redirector held that is gone. */
+  readonly given_up: number;
 }
 
 export function clickLimitOf({
@@ -68,8 +71,8 @@ export function clickLimitOf({
   click_shares,
 }: Pick<LinkRow, 'max_clicks' | 'click_shares'>): ClickLimit | null {
   if (max_clicks === null || !click_shares) return null;
-  const { used, held } = click_shares;
-  return { used, held, left: Math.max(max_clicks - used - held, 0) };
+  const { used, held, given_up } = click_shares;
+  return { used, held, left: Math.max(max_clicks - used - held, 0), given_up };
 }
 
 /** The columns of LinkRow, from `links l` and `apps a`. */
@@ -133,6 +136,10 @@ export const linkSchema = Type.Object(
             description: 'Clicks that redirectors have reserved: not used yet, or used within the last seconds.',
           }),
           left: Type.Integer({ description: 'Clicks that no redirector has reserved.' }),
+          given_up: Type.Integer({
+            description:
+              'The part of used that a redirector had reserved that has not reported for 10 minutes: perhaps no one was redirected.',
+          }),
         },
         { description: 'How many of the max_clicks are used; null without max_clicks, and in webhooks.' },
       ),

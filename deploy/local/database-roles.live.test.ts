@@ -85,21 +85,23 @@ const everybody = [
 test('redirectors take shares of clicks only through functions', async () => {
   await owner.execute(`UPDATE links SET max_clicks = 9 WHERE id = 'lnk_1'`);
   const redirector = as.signpost_redirector;
-  const enter = `SELECT signpost_enter_clicks('one', 'machine', 'redirector-0', $1, false) AS latest`;
-  const [{ latest } = { latest: '' }] = await redirector.query<{ latest: string }>(enter, ['']);
-  await redirector.query(enter, [latest]);
-  expect(await redirector.query(`SELECT * FROM signpost_take_clicks('one', 'lnk_1', 0, 0, 0, 200, 0, 1)`)).toEqual([
-    { outcome: 'granted', granted: 4, returned: 0, open_elsewhere: 0 },
+  const report = `SELECT * FROM signpost_report_clicks('one', 'machine', 'redirector-0', false, $1, $2, $3, $4)`;
+  expect(await redirector.query(report, [[], [], [], []])).toEqual([]);
+  expect(await redirector.query(`SELECT * FROM signpost_grant_clicks('one', 'lnk_1', 0, 0, 0, 200, 1)`)).toEqual([
+    { is_granted: true, granted: 4, returned: 0, used: 0, open_elsewhere: 0 },
   ]);
-  await redirector.query(`SELECT signpost_report_clicks('one', '{lnk_1}', '{4}', '{1}', '{3}')`);
+  expect(await redirector.query(report, [['lnk_1'], [4], [1], [3]])).toEqual([]);
   const tenancy = new Tenancy(as.signpost_gateway);
   const seen = (organization: string) =>
     tenancy.within(allApps([organization]), (tenant) =>
       tenant.query('SELECT granted, returned, used FROM click_shares WHERE $1::text[] IS NOT NULL'),
     );
   expect([await seen('org_1'), await seen('org_2')]).toEqual([[{ granted: 4, returned: 1, used: 3 }], []]);
-  // The call of redirectors of the previous version.
-  expect(await redirector.query(`SELECT * FROM signpost_take_clicks('one', 'lnk_1', 4, 1, 3, 200, 0)`)).toEqual([
+  // The calls of redirectors of the previous version.
+  const enter = `SELECT signpost_enter_clicks('one', 'machine', 'redirector-0', '', false) AS latest`;
+  expect(await redirector.query(enter)).toEqual([{ latest: 'any' }]);
+  await redirector.query(`SELECT signpost_report_clicks('one', '{lnk_1}', '{4}', '{1}', '{3}')`);
+  expect(await redirector.query(`SELECT * FROM signpost_take_clicks('one', 'lnk_1', 4, 1, 3, 200, 0, 1)`)).toEqual([
     { outcome: 'granted', granted: 7, returned: 1, open_elsewhere: 0 },
   ]);
   for (const sql of ['SELECT * FROM click_shares', 'SELECT * FROM click_holders'])
@@ -109,7 +111,8 @@ test('redirectors take shares of clicks only through functions', async () => {
 const shares = [
   "SELECT signpost_enter_clicks('mine', 'm', 'i', '', false)",
   "SELECT signpost_report_clicks('mine', '{lnk_1}', '{9}', '{0}', '{9}')",
-  "SELECT signpost_take_clicks('mine', 'lnk_1', 0, 0, 0, 9, 0)",
+  "SELECT signpost_report_clicks('mine', 'm', 'i', false, '{lnk_1}', '{9}', '{0}', '{9}')",
+  "SELECT signpost_grant_clicks('mine', 'lnk_1', 0, 0, 0, 9, 9)",
   "SELECT signpost_take_clicks('mine', 'lnk_1', 0, 0, 0, 9, 0, 9)",
 ];
 

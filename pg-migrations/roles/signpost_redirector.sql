@@ -22,9 +22,11 @@ GRANT EXECUTE ON FUNCTION signpost_count_orphans(text[], date[], text[], bigint[
 -- Long links are made only by this function, which checks and limits them.
 GRANT EXECUTE ON FUNCTION signpost_make_long_link(text, text, text, jsonb) TO signpost_redirector;
 -- Shares of clicks are taken only by these functions, which keep the maximum of each link.
+GRANT EXECUTE ON FUNCTION signpost_report_clicks(text, text, text, boolean, text[], bigint[], bigint[], bigint[]),
+  signpost_grant_clicks(text, text, bigint, bigint, bigint, integer, integer) TO signpost_redirector;
+-- As redirectors of an earlier version call them.
 GRANT EXECUTE ON FUNCTION signpost_enter_clicks(text, text, text, text, boolean),
-  signpost_report_clicks(text, text[], bigint[], bigint[], bigint[]),
-  signpost_open_clicks(text), signpost_take_clicks(text, text, bigint, bigint, bigint, integer, integer, integer),
-  signpost_take_clicks(text, text, bigint, bigint, bigint, integer, integer) TO signpost_redirector;
+  signpost_report_clicks(text, text[], bigint[], bigint[], bigint[]), signpost_open_clicks(text),
+  signpost_take_clicks(text, text, bigint, bigint, bigint, integer, integer, integer) TO signpost_redirector;
 -- Copies of Apple's postbacks are stored only by this function, which assigns them to an app and bounds them.
 GRANT EXECUTE ON FUNCTION signpost_store_ad_postback(text, text, jsonb) TO signpost_redirector;

@@ -201,9 +201,10 @@ export class TestEdge {
     const orphans = new OrphanVisits(db, systemClock);
     const shareDb = new Postgres({ url: urls.postgres, name: 'shares', connectionsMax: 1, statementTimeoutMs: 1_500 });
     const path = options.sharePath ?? join(folder, 'shares', 'redirector-0.shares');
-    const shareFile = ShareFile.open({ path, clock: systemClock, bootId: currentBootId() });
-    const place = { machine: 'test', instance: path, settleMs: 0, shareMax: 200 };
-    const shares = new ClickShares(shareFile, new ShareStore({ db: shareDb, ...place }, shareFile));
+    const shareFile = ShareFile.open({ path, bootId: currentBootId() });
+    const place = { machine: 'test', instance: path, shareMax: 200 };
+    const store = new ShareStore({ db: shareDb, ...place }, shareFile);
+    const shares = new ClickShares(shareFile, store, () => undefined);
     shares.start();
     const asked = new AskedLinks(cache, redis, systemClock);
     cache.watch(asked);
