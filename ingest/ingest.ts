@@ -314,6 +314,10 @@ async function patiently<T>(ask: () => Promise<T>, warn: (line: string) => void)
   }
 }
 
-function errorsOf({ stores }: IngestOptions, store: StoreName, setting: string) {
+function errorsOf(
+  { stores }: IngestOptions,
+  store: StoreName,
+  setting: string,
+): { readonly onError?: (error: unknown) => void } {
   return stores === undefined ? {} : { onError: stores.of(store, setting) };
 }

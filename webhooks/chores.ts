@@ -42,6 +42,7 @@ export class Chores {
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
   #isStopping = false;
+  #isFailing = false;
 
   constructor(parts: ChoreParts) {
     this.#parts = parts;
@@ -72,8 +73,10 @@ export class Chores {
       await untilNone(() => store.deleteOld());
       this.backlog = await store.backlog();
       await this.#deleteUncovered();
+      this.#isFailing = false;
     } catch (err) {
-      log.warn({ err }, 'deleting old webhook messages failed; retrying');
+      if (!this.#isFailing) log.warn({ err }, 'deleting old webhook messages failed; retrying');
+      this.#isFailing = true;
     }
   }
 

@@ -179,6 +179,7 @@ test('a stream ends when its client may no longer watch', async () => {
   let isAllowed = true;
   const feed = new LiveFeed({
     ...{ natsUrl: nats.url, installation: defaultInstallation, log: { warn: () => undefined }, heartbeatMs: 20 },
+    onNatsError: () => undefined,
   });
   const filter = { organizationIds: [place.organization_id], appIds: null, linkIds: null, deviceIds: null };
   const mayWatch = async () => isAllowed;

@@ -90,23 +90,23 @@ export class Worker implements Part {
   #begin(): Promise<boolean> {
     if (this.#isStopped) return Promise.resolve(false);
     this.#time.clear(this.#timer);
-    const { pass, everyMs } = this.#options;
-    const ended = (isSuccess: boolean, pauseMs: number) => {
+    this.#running = this.#pass().then(({ isSuccess, pauseMs }) => {
       this.#running = undefined;
       if (this.#isStarted && !this.#isStopped) this.#wait(pauseMs);
       return isSuccess;
-    };
-    this.#running = pass().then(
-      (pauseMs) => {
-        this.#note(0);
-        return ended(true, pauseMs ?? everyMs);
-      },
-      (error: unknown) => {
-        this.#note(this.#failures + 1, error);
-        return ended(false, this.#pauseMs());
-      },
-    );
+    });
     return this.#running;
+  }
+
+  async #pass(): Promise<{ readonly isSuccess: boolean; readonly pauseMs: number }> {
+    try {
+      const pauseMs = await this.#options.pass();
+      this.#note(0);
+      return { isSuccess: true, pauseMs: typeof pauseMs === 'number' ? pauseMs : this.#options.everyMs };
+    } catch (error) {
+      this.#note(this.#failures + 1, error);
+      return { isSuccess: false, pauseMs: this.#pauseMs() };
+    }
   }
 
   #pauseMs(): number {
@@ -125,6 +125,6 @@ export class Worker implements Part {
   #wait(ms: number): void {
     this.#timer = this.#time.after(ms, () => void this.run());
     // A loop alone does not keep a process running.
-    if ('unref' in this.#timer && typeof this.#timer.unref === 'function') this.#timer.unref();
+    (this.#timer as Partial<NodeJS.Timeout>).unref?.();
   }
 }

@@ -108,7 +108,7 @@ export class Nats implements NatsClient {
     }
     const user = decodeURIComponent(url.username);
     const inboxPrefix = inboxPrefixOf(user);
-    const first = {
+    const first: ConnectionOptions = {
       servers: urls.map(({ host }) => host),
       name: options.name,
       inboxPrefix,
@@ -211,9 +211,9 @@ async function firstConnection(first: ConnectionOptions, options: NatsOptions): 
 }
 
 /** The reason is in the error that the library has wrapped, such as that of TLS. */
-function reasonOf(error: unknown): unknown {
-  const inner = error instanceof NatsError ? error.chainedError : undefined;
-  return inner ?? error;
+function reasonOf(error: unknown): Error {
+  if (error instanceof NatsError && error.chainedError !== undefined) return error.chainedError;
+  return error instanceof Error ? error : new Error(String(error));
 }
 
 function messageOf(message: Msg): NatsMessage {

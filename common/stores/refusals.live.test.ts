@@ -48,7 +48,10 @@ test('a wrong password of Postgres is one warning, and an outage for its callers
   const url = new URL(withPassword(server.url, 'wrong'));
   url.username = 'nobody';
   const db = new Postgres({ url: url.href, name: 'test', onError });
-  onTestFinished(() => Promise.all([db.close(), server.stop()]));
+  onTestFinished(async () => {
+    await db.close();
+    await server.stop();
+  });
   for (let n = 0; n < 3; n++) await expect(db.query('SELECT 1')).rejects.toThrow('Postgres is unavailable');
   expect(lines).toEqual([expect.stringMatching(refused('Postgres'))]);
 });
@@ -96,7 +99,10 @@ test('a wrong password of ClickHouse is one warning', async () => {
   const server = await clickhouseForTest();
   const { lines, onError } = storeErrors('ClickHouse');
   const clickhouse = new ClickHouse({ url: withPassword(server.url, 'wrong'), onError });
-  onTestFinished(() => Promise.all([clickhouse.close(), server.stop()]));
+  onTestFinished(async () => {
+    await clickhouse.close();
+    await server.stop();
+  });
   for (let n = 0; n < 3; n++) await expect(clickhouse.query('SELECT 1')).rejects.toThrow();
   expect(lines).toEqual([expect.stringMatching(refused('ClickHouse'))]);
 });

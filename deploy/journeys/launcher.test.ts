@@ -123,6 +123,7 @@ test('a stop in the middle of starting leaves nothing behind', { tags: ['slow'] 
 
 test('a machine that boots before its Postgres and its Redis answers visitors, says what it waits for, and starts the rest once Postgres answers', {
   tags: ['slow'],
+  timeout: 400_000,
 }, async () => {
   const place = { dataDir: join(folder, 'external'), port: await freePort() };
   const before = await startPostgres(place);

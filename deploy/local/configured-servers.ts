@@ -19,7 +19,12 @@ export type ServerSetting = keyof typeof given;
 export async function unreachableServers(config: Pick<Config, ServerSetting>): Promise<Map<ServerSetting, string>> {
   const names = ['DATABASE_URL', 'REDIS_URL', 'NATS_URL', 'CLICKHOUSE_URL'] as const;
   const faults = await Promise.all(names.map((name) => serverFault(name, config[name])));
-  return new Map(names.flatMap((name, at) => (faults[at] ? [[name, faults[at]]] : [])));
+  const away = new Map<ServerSetting, string>();
+  for (const [at, name] of names.entries()) {
+    const fault = faults[at];
+    if (fault) away.set(name, fault);
+  }
+  return away;
 }
 
 async function serverFault(name: ServerSetting, text: string): Promise<string | null> {
