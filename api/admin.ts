@@ -89,12 +89,13 @@ async function run(addCommands: (program: Command, config: ToolConfig<'admin'>) 
     clickhouse: openClickHouse,
     nowMs: systemClock,
     print: (line: string) => console.log(line),
+    postgres: () => parts().db,
     onFaults: () => {
       process.exitCode = 1;
     },
   };
   addAuditCommand(program, { ...records, lostSince: (from) => lostFramesSince(parts().db, from) });
-  addRevisionCommands(program, { ...records, postgres: () => parts().db });
+  addRevisionCommands(program, records);
   addCommands(program, config);
   try {
     await program.parseAsync();

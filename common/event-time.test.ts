@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { DAY_MS, HOUR_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import { eventTime, installTime, isRecordTime, readTime } from './event-time.ts';
 
 test.each<[unknown, number | null]>([
@@ -54,6 +54,22 @@ test('a time is at most 90 days old and an hour ahead', () => {
   expect(typeof eventTime(now - 90 * DAY_MS - 1, now)).toBe('string');
   expect(typeof eventTime(now + 3_600_001, now)).toBe('string');
   expect(eventTime(Math.floor(now / 1000), now)).toContain('seconds');
+});
+
+test('a time is refused only if both clocks of an edge find it impossible', () => {
+  const now = Date.UTC(2026, 5, 1);
+  for (const wrong of [Date.UTC(2023, 0, 1), Date.UTC(2029, 0, 1), DAY_MS]) {
+    for (const [own, other] of [
+      [wrong, now],
+      [now, wrong],
+    ] as const) {
+      for (const time of [now - 80 * DAY_MS, now, now + 50 * MINUTE_MS]) {
+        expect(eventTime(time, own, other)).toBe(time);
+        expect(installTime(time, own, other)).toBe(time);
+      }
+      expect(typeof eventTime(Math.max(wrong, now) + 2 * HOUR_MS, own, other)).toBe('string');
+    }
+  }
 });
 
 test.each<[unknown, string]>([

@@ -5,7 +5,7 @@ export const EVENT_AGE_MAX_MS = 90 * DAY_MS;
 export const EVENT_AHEAD_MAX_MS = HOUR_MS;
 
 /** Times before Signpost existed and after this century are mistakes, and each of their months would be a partition. */
-const timeMin = Date.UTC(2020, 0, 1);
+export const recordTimeMin = Date.UTC(2020, 0, 1);
 const timeMax = Date.UTC(2100, 0, 1);
 /** Interpreted as milliseconds this is April 1970, as seconds the year 2286. */
 const secondsMax = 10_000_000_000;
@@ -15,29 +15,34 @@ const digits = /^\d{12,14}$/;
 
 /** Whether a record can have this time, in epoch milliseconds: what the edge accepts and ingest stores. */
 export function isRecordTime(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= timeMin && value < timeMax;
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= recordTimeMin && value < timeMax;
 }
 
-/** When an app was installed, in epoch milliseconds, or what is wrong with the value; now if absent. */
-export function installTime(value: unknown, nowMs: number): number | string {
+/**
+ * When an app was installed, in epoch milliseconds, or what is wrong with the value; now if absent.
+ * @param otherMs now by the clock of a store. The edge's own clock may be the wrong one, and apps take a refusal as
+ * final, so a time is refused only if both clocks find it impossible; ingest judges it by the log's.
+ */
+export function installTime(value: unknown, nowMs: number, otherMs = nowMs): number | string {
   if (value === undefined || value === null) return nowMs;
   const ms = readTime(value);
   if (ms === null) return unreadable;
   if (ms > 0 && ms < secondsMax) return inSeconds;
-  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour in the future';
+  if (ms > Math.max(nowMs, otherMs) + EVENT_AHEAD_MAX_MS) return 'is more than an hour in the future';
   return isRecordTime(ms) ? ms : 'is before 2020';
 }
 
 const unreadable = 'must be an ISO 8601 time with an offset, or epoch milliseconds';
 const inSeconds = 'must be in milliseconds; this looks like seconds';
 
-/** Epoch milliseconds, or what is wrong with the value. */
-export function eventTime(value: unknown, nowMs: number): number | string {
+/** Epoch milliseconds, or what is wrong with the value. @param otherMs as for `installTime`. */
+export function eventTime(value: unknown, nowMs: number, otherMs = nowMs): number | string {
   if (value === undefined || value === null) return nowMs;
   const ms = readTime(value);
   if (ms === null) return unreadable;
-  if (ms < nowMs - EVENT_AGE_MAX_MS) return ms > 0 && ms < secondsMax ? inSeconds : 'is older than 90 days';
-  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour in the future';
+  if (ms < Math.min(nowMs, otherMs) - EVENT_AGE_MAX_MS)
+    return ms > 0 && ms < secondsMax ? inSeconds : 'is older than 90 days';
+  if (ms > Math.max(nowMs, otherMs) + EVENT_AHEAD_MAX_MS) return 'is more than an hour in the future';
   return ms;
 }
 

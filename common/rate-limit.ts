@@ -6,7 +6,7 @@
  * Written by hand, because the counting is part of other scripts: the gateway checks a key and its limit in one round trip.
  */
 import { LRUCache } from 'lru-cache';
-import { type Clock, systemClock } from './clock.ts';
+import { type Clock, isPaused, systemClock } from './clock.ts';
 import type { CountedAddresses } from './counted-addresses.ts';
 import type { Quota } from './http/exchange.ts';
 import { type ChargedNetwork, limitAddress, limitNetworks } from './http/peer.ts';
@@ -156,7 +156,7 @@ export class RateLimiter {
 
   async #count(key: string, limit: number, needsRedis: boolean): Promise<Charge> {
     const nowMs = this.#clock();
-    if (nowMs >= this.#redisPausedUntilMs) {
+    if (!isPaused(nowMs, this.#redisPausedUntilMs)) {
       try {
         return this.#judge(limit, key, windowOf(await this.#take([key], [nowMs + WINDOW_MS, WINDOW_MS])), nowMs);
       } catch {

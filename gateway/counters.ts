@@ -5,7 +5,7 @@
 import type { Registry } from 'prom-client';
 import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';
-import { exposeCounter } from '#common/process/telemetry.ts';
+import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
 import type { EventTracking } from './events/tracking.ts';
 import type { ForeignTracking } from './foreign/foreign-tracking.ts';
 import type { Installation } from './install/installation.ts';
@@ -22,6 +22,7 @@ export interface GatewayCounters {
   readonly refusals: EventTracking['refusals'];
   readonly foreign: ForeignTracking['counters'];
   readonly keys: KeyCheck['counters'];
+  readonly storeClock: Pick<KeyCheck, 'aheadMs'>;
 }
 
 /** Registers the counters; their values are read at scrape time. */
@@ -75,5 +76,11 @@ export function exposeGateway(registry: Registry, counters: GatewayCounters, jou
   counter('signpost_gateway_key_lookups_total', 'API key checks by the store that answered.', ['by'], (set) => {
     for (const [by, count] of Object.entries(counters.keys)) set({ by }, count);
   });
+  exposeGauge(
+    registry,
+    'signpost_gateway_clock_ahead_seconds',
+    'How far the clock of this process is ahead of that of Redis; negative if it is behind.',
+    () => counters.storeClock.aheadMs / 1000,
+  );
   exposeJournal(registry, 'signpost_gateway', journal);
 }

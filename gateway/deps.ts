@@ -8,6 +8,7 @@ import type { AppCaller } from './caller.ts';
 import type { EventTracking } from './events/tracking.ts';
 import type { ForeignTracking } from './foreign/foreign-tracking.ts';
 import type { Installation } from './install/installation.ts';
+import type { KeyCheck } from './key-check.ts';
 import type { LinkIndex } from './links/link-facts.ts';
 import type { Matching } from './match/matching.ts';
 
@@ -19,6 +20,8 @@ export interface GatewayDeps {
   readonly links: LinkIndex;
   readonly tenancy: Tenancy;
   readonly clock: Clock;
+  /** How far the clock of this process is ahead of a store's. */
+  readonly storeClock: Pick<KeyCheck, 'aheadMs'>;
   readonly shortUrl: ShortUrl;
   /** Notifies redirectors of a new link. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;

@@ -11,7 +11,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from '#common/api-key.ts';
-import type { Clock } from '#common/clock.ts';
+import { type Clock, isPaused } from '#common/clock.ts';
 import type { CountedAddresses } from '#common/counted-addresses.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { type Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
@@ -39,14 +39,15 @@ const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
 
 /**
  * KEYS: the snapshot key; the version key of the app that the API key is assumed to belong to; the limit key. ARGV:
- * that app's id; number of requests; end of a window that begins now; its length. Returns {json, count, end}. If the
- * key belongs to another app, returns that app's id and counts nothing. Returns null for an unknown key.
+ * that app's id; number of requests; end of a window that begins now; its length. Returns {json, count, end, time of
+ * Redis}. If the key belongs to another app, returns that app's id and counts nothing. Returns null for an unknown key.
  */
 const checkScript = `${snapshotLua}${takeLua}
 local json, app_id = snapshot(KEYS[1], KEYS[2], ARGV[1])
 if not json then return app_id end
 local count, reset_ms = take(KEYS[3], ARGV[2], ARGV[3], ARGV[4])
-return {json, count, reset_ms}
+local time = redis.call('TIME')
+return {json, count, reset_ms, math.floor(time[1] * 1000 + time[2] / 1000)}
 `;
 
 /** An accepted key, or why it was rejected; the charge determines the limit headers. */
@@ -102,6 +103,7 @@ export class KeyCheck {
   readonly #windows = new LocalWindows();
   readonly #misses = new LocalWindows();
   #redisPausedUntilMs = 0;
+  #aheadMs = 0;
 
   constructor(parts: KeyCheckParts) {
     this.#parts = parts;
@@ -113,6 +115,11 @@ export class KeyCheck {
     });
   }
 
+  /** How far the clock of this process was ahead of that of Redis at its last answer; 0 before the first. */
+  get aheadMs(): number {
+    return this.#aheadMs;
+  }
+
   /** Whether Redis had the key at the last query; if so, the key is well-formed. */
   hasSeen(key: string): boolean {
     return this.#parsed.has(key);
@@ -121,7 +128,7 @@ export class KeyCheck {
   /** @param key must have passed isApiKey. */
   async check(key: string, limitClass: LimitClass, ip: string): Promise<KeyVerdict> {
     const nowMs = this.#parts.clock();
-    if (nowMs >= this.#redisPausedUntilMs) {
+    if (!isPaused(nowMs, this.#redisPausedUntilMs)) {
       const question = this.#questions.ask(key, subjectOf(limitClass, ip, this.#parts.addresses), nowMs);
       const place = question.requests;
       const answer = await question.answer;
@@ -147,13 +154,13 @@ export class KeyCheck {
       if (pauseMs > 0) await sleep(systemTime, pauseMs);
       const app = await this.#read(key, ip, nowMs);
       if (!app || 'rejection' in app) return app ?? { rejection: unauthorized(), charge: null };
-      if (nowMs >= this.#redisPausedUntilMs) {
+      if (!isPaused(nowMs, this.#redisPausedUntilMs)) {
         const question = this.#questions.ask(key, subjectOf(limitClass, ip, this.#parts.addresses), nowMs);
         const place = question.requests;
         const answer = await question.answer;
         if (answer) return this.#verdict(answer, question, place, limitClass, nowMs);
       }
-      if (nowMs < this.#redisPausedUntilMs) return this.#countHere(app, limitClass, ip, nowMs);
+      if (isPaused(nowMs, this.#redisPausedUntilMs)) return this.#countHere(app, limitClass, ip, nowMs);
       // The app is being changed: its snapshots are invalid until the change is committed. Look it up again.
     }
     return { rejection: unavailable(undefined, 1), charge: null };
@@ -168,7 +175,7 @@ export class KeyCheck {
 
   async #query({ key, subject, requests, askedMs }: Question): Promise<Answered | null> {
     // The previous query may have failed in the meantime.
-    if (this.#parts.clock() < this.#redisPausedUntilMs) return null;
+    if (isPaused(this.#parts.clock(), this.#redisPausedUntilMs)) return null;
     const { head, tail, isOfApp } = subject;
     const ask = (appId: string) =>
       this.#check(
@@ -189,6 +196,8 @@ export class KeyCheck {
     }
     if (!Array.isArray(answer) || typeof answer[0] !== 'string') return null;
     this.counters.redis_hits += requests;
+    const storeMs = Number(answer[3]);
+    if (Number.isFinite(storeMs)) this.#aheadMs = this.#parts.clock() - storeMs;
     return { app: this.#parse(key, answer[0]), window: windowOf(answer.slice(1)) };
   }
 
@@ -237,7 +246,7 @@ export class KeyCheck {
     const app = await readAppByKey(this.#parts.db, this.#parts.keys.hashes(key));
     if (app) this.#known.set(key, true);
     else this.#known.delete(key);
-    if (app && this.#parts.clock() >= this.#redisPausedUntilMs) {
+    if (app && !isPaused(this.#parts.clock(), this.#redisPausedUntilMs)) {
       await this.#snapshots.write(this.#hash(key), app).catch(() => {
         this.counters.redis_failures++;
         this.#redisPausedUntilMs = this.#parts.clock() + REDIS_PAUSE_MS;

@@ -95,6 +95,7 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
     links,
     tenancy: new Tenancy(db),
     clock,
+    storeClock: check,
     shortUrl,
     announce: (...changes) => announceChanges(redis, changes),
   };
@@ -107,6 +108,7 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
     refusals: events.refusals,
     foreign: deps.foreign.counters,
     keys: check.counters,
+    storeClock: check,
   };
   const isOutage = (error: unknown) => error instanceof PostgresUnavailable;
   return { mount: { routes: gatewayRoutes, deps, guard, isOutage }, guard, check, counters };

@@ -12,6 +12,8 @@ import type { BatchName } from '#clickhouse/rows.ts';
 import { type EventRow, eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
 import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
 import { matchColumns, writeMatchRow } from '#clickhouse/rows-matches.ts';
+import { HOUR_MS } from '#common/durations.ts';
+import { EVENT_AGE_MAX_MS } from '#common/event-time.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import { frameRecordsMax, payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
@@ -22,8 +24,10 @@ import { ClickRows } from './click-rows.ts';
 import type { Enrichment } from './enrichment.ts';
 import type { Erasures } from './erasures.ts';
 import type { FormedBatch, LogFrame } from './formed-batch.ts';
+import { timeWithin } from './frame-clock.ts';
 import { matchRow } from './match-rows.ts';
 import { decodeClick, decodeClicks, isRejection } from './record-decoder.ts';
+import type { Retention } from './retention.ts';
 import { dayOf, type Visitors } from './visitors.ts';
 
 export interface FormerOptions {
@@ -38,6 +42,8 @@ export interface FormerOptions {
   readonly attribution: Attribution;
   /** Visitors to erase; none if absent. */
   readonly erasures?: Erasures;
+  /** If absent, rows of any age are stored. */
+  readonly retention?: Pick<Retention, 'refresh' | 'oldestOf'>;
 }
 
 export class BatchFormer {
@@ -55,6 +61,7 @@ export class BatchFormer {
   /** Called when a partition is acquired, before its first batch. */
   async begin(partition: number, untilMs: number): Promise<void> {
     await this.#options.erasures?.refresh();
+    await this.#options.retention?.refresh();
     await this.#options.attribution.begin(partition, untilMs);
   }
 
@@ -66,7 +73,7 @@ export class BatchFormer {
       if (frame.header.kind === 'click') {
         if (!(await this.#addPlainClicks(builder, frame))) await this.#addClicks(builder, frame);
       } else if (frame.header.kind === 'match') this.#addMatches(builder, frame);
-      else addSdkRecords(fromSdks, builder, frame, frame.header.kind);
+      else this.#addSdkRecords(fromSdks, builder, frame, frame.header.kind);
     }
     await this.#addSdkRows(builder, frames, fromSdks);
     const parts = builder.parts();
@@ -85,6 +92,11 @@ export class BatchFormer {
     return this.#options.erasures?.mayCover(frame.header.written_at) === true;
   }
 
+  /** Rows of a frame with an earlier time would be dropped at once. */
+  #oldestIn({ header }: LogFrame): number {
+    return this.#options.retention?.oldestOf(header.kind) ?? 0;
+  }
+
   /** @returns false if the frame's clicks must be read one by one. */
   async #addPlainClicks(builder: BatchBuilder, frame: LogFrame): Promise<boolean> {
     if (builder.isChanged || this.#isErased(frame)) return false;
@@ -96,13 +108,19 @@ export class BatchFormer {
       await this.#options.days.prepare(new Set([read.unknownDay]));
       read = this.#fastPath.rowsOf(payload, records, origin);
     }
-    return read !== undefined && builder.addClicks(read, this.#clickRows.columns, records);
+    if (read === undefined) return false;
+    const oldest = this.#oldestIn(frame);
+    const isPossible = (time: number) => timeWithin(time, frame.header.written_at, oldest) === time;
+    if (!isPossible(read.timeFrom) || !isPossible(read.timeTo)) return false;
+    return builder.addClicks(read, this.#clickRows.columns, records);
   }
 
   /** Handles one frame at a time, so that its objects are garbage before the next frame is read. */
   async #addClicks(builder: BatchBuilder, frame: LogFrame): Promise<void> {
     const { producer_id, frame_no } = frame.header;
-    const [clicks, indexes] = clicksOf(builder, frame);
+    const [read, indexes] = clicksOf(builder, frame);
+    const oldest = this.#oldestIn(frame);
+    const clicks = read.map((click) => inTime(click, frame, oldest));
     await this.#options.days.prepare(new Set(clicks.map((click) => dayOf(click.time))));
     const { erasures } = this.#options;
     const kept = erasures !== undefined && this.#isErased(frame) ? clicks.map((one) => erasures.click(one)) : clicks;
@@ -119,6 +137,7 @@ export class BatchFormer {
   #addMatches(builder: BatchBuilder, frame: LogFrame): void {
     const { producer_id, frame_no } = frame.header;
     const { erasures } = this.#options;
+    const oldest = this.#oldestIn(frame);
     for (const [idx, line] of linesOf(frame).entries()) {
       const origin = { producer_id, frame_no, idx };
       const read = matchRow(line, origin);
@@ -127,10 +146,24 @@ export class BatchFormer {
         continue;
       }
       if (builder.isStored('matches', origin)) continue;
-      const row = erasures?.match(read) ?? read;
+      const match = inTime(read, frame, oldest);
+      const row = erasures?.match(match) ?? match;
       const into = builder.row('matches', matchColumns, row.time, origin);
       if (into === undefined) builder.reject(frame, idx, JSON.stringify(row), 'refused');
       else writeMatchRow(into, row, builder.batch);
+    }
+  }
+
+  /** Adds the valid installs or events of a frame, and rejects the others. */
+  #addSdkRecords(to: SdkRecord[], builder: BatchBuilder, frame: LogFrame, kind: SdkRecord['kind']): void {
+    const { producer_id, frame_no } = frame.header;
+    const oldest = this.#oldestIn(frame);
+    for (const [idx, line] of linesOf(frame).entries()) {
+      for (const read of decodeSdkRecords(kind, line, { producer_id, frame_no, idx })) {
+        if ('reason' in read) builder.reject(frame, read.origin.idx, line, read.reason);
+        else if (isKept(read, frame, oldest)) to.push(read);
+        else builder.reject(frame, read.origin.idx, line, 'too_old');
+      }
     }
   }
 
@@ -168,15 +201,26 @@ function rejectSdkRow(
   if (frame !== undefined) builder.reject(frame, idx, JSON.stringify(row), 'refused');
 }
 
-/** Adds the valid installs or events of a frame, and rejects the others. */
-function addSdkRecords(to: SdkRecord[], builder: BatchBuilder, frame: LogFrame, kind: SdkRecord['kind']): void {
-  const { producer_id, frame_no } = frame.header;
-  for (const [idx, line] of linesOf(frame).entries()) {
-    for (const read of decodeSdkRecords(kind, line, { producer_id, frame_no, idx })) {
-      if ('reason' in read) builder.reject(frame, read.origin.idx, line, read.reason);
-      else to.push(read);
-    }
+/** An edge whose clock jumps may write one time in a record and another in its frame. */
+function inTime<T extends { readonly time: number }>(record: T, { header }: LogFrame, oldest: number): T {
+  const time = timeWithin(record.time, header.written_at, oldest);
+  return record.time === time ? record : { ...record, time };
+}
+
+/**
+ * Bounds the times of an install or event that its edge wrote. @returns false for an event that happened, according to
+ * its app, so long ago that ClickHouse would drop it at once.
+ */
+function isKept({ kind, record }: SdkRecord, { header }: LogFrame, oldest: number): boolean {
+  if (kind === 'install') {
+    record.time = timeWithin(record.time, header.written_at, oldest);
+    record.installed_at = timeWithin(record.installed_at, record.time, 0);
+  } else {
+    record.received_at = timeWithin(record.received_at, header.written_at, oldest);
+    // An edge also accepts what only its store's clock finds possible.
+    record.time = timeWithin(record.time, record.received_at, record.received_at - EVENT_AGE_MAX_MS - HOUR_MS);
   }
+  return record.time >= Math.min(oldest, header.written_at);
 }
 
 const inOrder: readonly number[] = Array.from({ length: frameRecordsMax }, (_, idx) => idx);

@@ -8,7 +8,7 @@
  * - A batch is less than FENCE_REACH above the fence of its owner when it is sent.
  */
 import type { BatchName } from '#clickhouse/rows.ts';
-import { type BatchEntry, LeaseLost } from './checkpoints.ts';
+import { type BatchEntry, LeaseLost, type LedgerLine } from './checkpoints.ts';
 import type { HeldPartition } from './held-partition.ts';
 import { FENCE_REACH, type Fence } from './raw-store.ts';
 
@@ -64,9 +64,9 @@ export class BatchNumbers {
    * Records frames whose rows are stored but that Postgres has lost; they are in doubt until committed.
    * @throws LeaseLost
    */
-  async learn(entry: BatchEntry, newestNo: number): Promise<void> {
+  async learn(entry: BatchEntry, newestNo: number, stored: readonly LedgerLine[]): Promise<void> {
     const { checkpoints } = this.#held.parts;
-    await this.#held.patiently(() => checkpoints.learn(this.#held.lease.lease, entry, newestNo));
+    await this.#held.patiently(() => checkpoints.learn(this.#held.lease.lease, entry, newestNo, stored));
     this.#begunNo = Math.max(this.#begunNo, newestNo);
     this.#held.inDoubt.addBatch(entry);
   }

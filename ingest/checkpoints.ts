@@ -63,6 +63,14 @@ export interface BatchEntry {
   readonly stream_time: number;
   /** Whether it was reconciled: its stored rows stay, and its frames are delivered again for the rest. */
   readonly is_partial: boolean;
+  /** Whether its frames were committed before: a replay stores what ClickHouse has lost. */
+  readonly is_again: boolean;
+}
+
+/** Rows of a table and month in the batches of a day; see `pg-migrations/0960_ledger.sql`. */
+export interface LedgerLine extends BatchPart {
+  readonly batch_from: number;
+  readonly batch_to: number;
 }
 
 /** A batch of a version without batch numbers, which may be wholly or partly in ClickHouse. */
@@ -86,6 +94,16 @@ export interface Revision {
 export interface RevisionDone {
   readonly rowsStored: number;
   readonly cellsCorrected: number;
+}
+
+/** Times are by the clock of the machine, epoch ms. */
+export interface MachineProgress {
+  readonly machine: string;
+  readonly committedTo: number;
+  /** Absent from earlier versions. */
+  readonly sentAt: number | undefined;
+  /** Identifies the journals that report. */
+  readonly holder: string;
 }
 
 /**
@@ -139,11 +157,17 @@ export interface Checkpoints {
   /**
    * Records frames as a partial batch, if their rows are in ClickHouse but Postgres has lost them; batch numbers
    * continue above the newest of them.
+   * @param stored all rows above the last batch that Postgres knows.
    * @throws LeaseLost also if Postgres has lost more since the lease was acquired.
    */
-  learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void>;
-  /** Some rows of the batch are in ClickHouse and stay. @throws LeaseLost */
-  keepPartial(lease: Lease, batchNo: number): Promise<void>;
+  learn(lease: Lease, batch: BatchEntry, newestNo: number, stored: readonly LedgerLine[]): Promise<void>;
+  /** Some rows of the batch are in ClickHouse and stay: `stored`. @throws LeaseLost */
+  keepPartial(lease: Lease, batchNo: number, stored: readonly BatchPart[]): Promise<void>;
+  /**
+   * Forgets lines of a table whose records retention has removed: older than a time of ClickHouse, and than an age by
+   * the clock of Postgres.
+   */
+  forgetLedger(table: string, before: number, ageMs: number): Promise<void>;
   /** The id of this installation, created by the first call. */
   installationId(): Promise<string>;
   /** An operator's request that is not done yet. */
@@ -153,8 +177,8 @@ export interface Checkpoints {
   /** The salt of a UTC day, created by the first call. Salts of days that are older than `keptDays` are deleted. */
   salt(day: number, keptDays: number): Promise<string>;
   /**
-   * @param holder identifies the journals that report.
-   * @returns false if other journals report under the machine's name.
+   * Stores the progress of a machine by the clock of Postgres if the machine's clock is wrong.
+   * @returns how far that clock is ahead, in ms; `undefined` if other journals report under the machine's name.
    */
-  reportProgress(machine: string, committedTo: number, holder: string): Promise<boolean>;
+  reportProgress(report: MachineProgress): Promise<number | undefined>;
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { systemTime } from '#common/time.ts';
 import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
@@ -82,7 +83,8 @@ test('a name that a restored Postgres does not know is claimed again, and no pro
 
 test('reports of two machines under one name do not hide each other: those of the second are refused while the first reports', async () => {
   const checkpoints = new PostgresCheckpoints(db);
-  const report = (holder: string, to: number) => checkpoints.reportProgress('edge', to, holder);
+  const report = async (holder: string, committedTo: number) =>
+    (await checkpoints.reportProgress({ machine: 'edge', committedTo, sentAt: undefined, holder })) !== undefined;
   expect([await report('a', 1), await report('b', 2), await report('a', 3)]).toEqual([true, false, true]);
   // A publisher of an earlier version sends no holder.
   expect([await report('', 4), await report('b', 5)]).toEqual([true, false]);
@@ -92,4 +94,28 @@ test('reports of two machines under one name do not hide each other: those of th
     "SELECT committed_to FROM ingest.progress WHERE machine = 'edge'",
   );
   expect(row?.committed_to).toBe(6);
+});
+
+test('a machine with a wrong clock neither holds back nor advances the time up to which statistics are complete', async () => {
+  const checkpoints = new PostgresCheckpoints(db);
+  const lagMs = 5_000;
+  for (const offMs of [
+    -3 * 365 * DAY_MS,
+    -30 * DAY_MS,
+    -30 * MINUTE_MS,
+    0,
+    30 * MINUTE_MS,
+    2 * HOUR_MS,
+    800 * DAY_MS,
+  ]) {
+    const sentAt = Date.now() + offMs;
+    const aheadMs = await checkpoints.reportProgress({ machine: 'm', committedTo: sentAt - lagMs, sentAt, holder: '' });
+    expect(Math.abs(Number(aheadMs) - offMs)).toBeLessThan(MINUTE_MS);
+    const [row] = await db.query<{ lag: number }>(
+      "SELECT extract(epoch FROM now()) * 1000 - committed_to AS lag FROM ingest.progress WHERE machine = 'm'",
+    );
+    // Within the hour by which clocks may differ, the machine's own time counts, as it does for its records.
+    const isRight = Math.abs(offMs) <= HOUR_MS;
+    expect(Math.abs(Number(row?.lag) - lagMs + (isRight ? offMs : 0))).toBeLessThan(MINUTE_MS);
+  }
 });

@@ -6,7 +6,7 @@ import type { BatchName } from '#clickhouse/rows.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { sleep, type Time } from '#common/time.ts';
-import type { BatchPart } from './checkpoints.ts';
+import type { BatchPart, LedgerLine } from './checkpoints.ts';
 import { FenceCompaction } from './fence-compaction.ts';
 import {
   FENCE_REACH,
@@ -213,6 +213,17 @@ export class ClickHouseStore implements RawStore {
       }
     }
     return [...lanes.values()];
+  }
+
+  async rowsAbove(partition: number, batchNo: number): Promise<readonly LedgerLine[]> {
+    const selects = rawTables.map(
+      ({ name, own = '1' }) => `SELECT '${name}' AS \`table\`, _partition_id AS partition, count() AS rows,
+          toUnixTimestamp64Milli(min(time)) AS time_from, toUnixTimestamp64Milli(max(time)) AS time_to,
+          min(batch_no) AS batch_from, max(batch_no) AS batch_to FROM ${name}
+        WHERE ${own} AND log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64}
+        GROUP BY partition, intDiv(batch_no, ${DAY_MS})`,
+    );
+    return await this.#clickhouse.query<LedgerLine>(selects.join(' UNION ALL '), { partition, batch_no: batchNo });
   }
 
   async deleteUnnumbered(batchId: string, part: BatchPart): Promise<void> {

@@ -55,7 +55,7 @@ test('40 overwritten bytes in the journal of a running edge cost one frame, whic
   await expect.poll(() => way.publisher.committedTo, patience).toBeGreaterThan(until);
   expect(await lostFrames()).toHaveLength(1);
   const range = { from_ms: until - DAY_MS, to_ms: until + DAY_MS };
-  const report = await audit(way.client, range, undefined, await lostFrames());
+  const report = await audit(way.client, range, undefined, { lost: await lostFrames() });
   expect(report).toMatchObject({ lost: 5, duplicated: 0, rollup_difference: 0 });
   expect(report.faults).toMatchObject([{ fault: 'frames_lost', table: 'clicks', frame_no: lost?.frame_from, rows: 5 }]);
   expect(way.damage).toEqual([expect.stringContaining(path)]);

@@ -11,6 +11,8 @@ export interface LogFrame {
   readonly bytes: Buffer;
   /** Time at which the log stored it, epoch ms. */
   readonly streamTime: number;
+  /** Its edge's clock was wrong: the header has another time of writing than the journal. */
+  readonly isCorrected?: boolean;
 }
 
 export interface FormedPart extends SentPart {

@@ -14,6 +14,7 @@ import type { LateEvents } from './attribution/late-events.ts';
 import type { BatchFormer } from './batch-former.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
+import type { StoreTimes } from './frame-clock.ts';
 import type { FrameQueue } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
 import { InDoubtFrames } from './in-doubt-frames.ts';
@@ -31,6 +32,8 @@ export interface SinkParts {
   readonly failpoints: Failpoints;
   /** Attributes events that arrived before their install. */
   readonly late?: Pick<LateEvents, 'begin' | 'find' | 'look' | 'partsOf' | 'passed' | 'rewind'>;
+  /** If absent, only the log bounds the times of records. */
+  readonly storeTimes?: StoreTimes;
   readonly time: Time;
   readonly log: (fields: object, line: string, level?: 'warn') => void;
 }

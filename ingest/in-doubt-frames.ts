@@ -67,9 +67,9 @@ export class InDoubtFrames {
   }
 
   #aboveAll(frames: readonly LogFrame[]): number {
-    // If its edge's clock was wrong, a frame has the log's time, and its real time of writing is unknown.
-    const writtenSince = frames.map(({ header, streamTime }) =>
-      header.written_at === streamTime ? 0 : Math.max(0, Math.floor(header.written_at) - NUMBER_MARGIN_MS),
+    // If its edge's clock was wrong, another delivery may have given a frame another time.
+    const writtenSince = frames.map(({ header, isCorrected }) =>
+      isCorrected === true ? 0 : Math.max(0, Math.floor(header.written_at) - NUMBER_MARGIN_MS),
     );
     return Math.min(this.#above, ...writtenSince);
   }

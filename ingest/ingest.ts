@@ -47,6 +47,7 @@ import { PartitionOwner } from './partition-owner.ts';
 import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import { PostgresMembers } from './postgres-members.ts';
 import { RefusedRows } from './refused-rows.ts';
+import { Retention } from './retention.ts';
 import { newSinkCounters } from './sink-counters.ts';
 import { tracedSink } from './traced-sink.ts';
 import { VisitorSalts } from './visitor-salts.ts';
@@ -80,6 +81,7 @@ export class Ingest {
   readonly redis: Redis | null;
   readonly logRoom: LogRoom;
   readonly chores: Chores;
+  readonly retention: Retention;
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
@@ -127,7 +129,9 @@ export class Ingest {
       countries,
     });
     const [enrichment, erasures] = [this.enrichment, this.#erasures];
-    const former = new BatchFormer({ enrichment, visitors, days: salts, attribution, erasures });
+    this.retention = new Retention(this.clickhouse, systemTime);
+    const { retention } = this;
+    const former = new BatchFormer({ enrichment, visitors, days: salts, attribution, erasures, retention });
     const parts: SinkParts = {
       checkpoints: this.#checkpoints,
       store: new ClickHouseStore(this.clickhouse, systemTime),
@@ -135,6 +139,7 @@ export class Ingest {
       refusedRows: new RefusedRows(this.clickhouse),
       failpoints,
       late: this.#newLateEvents(installs),
+      storeTimes: retention,
       time: systemTime,
       log,
     };
@@ -181,7 +186,7 @@ export class Ingest {
   #newChores(): Chores {
     const { nats, postgres, redis } = this;
     return new Chores({
-      ...{ nats, postgres, redis, checkpoints: this.#checkpoints, erasures: this.#erasures },
+      ...{ nats, postgres, redis, checkpoints: this.#checkpoints, erasures: this.#erasures, retention: this.retention },
       isFirst: () => this.partitions.of(0)?.state === 'running',
       log: this.#options.log,
     });
@@ -209,7 +214,10 @@ export class Ingest {
     const log = (line: string) => this.#options.log({ partition }, line);
     const clicks = new RecentClicks(redis);
     const [apps, counters, agents] = [this.#apps, this.feedCounters, this.#agents];
-    return new RecentClicksFeed({ nats, redis, clicks, apps, partition, time: systemTime, log, counters, agents });
+    const storeTimes = this.retention;
+    return new RecentClicksFeed({
+      ...{ nats, redis, clicks, apps, partition, storeTimes, time: systemTime, log, counters, agents },
+    });
   }
 
   /** Connects to the log, and creates or corrects its stream. */

@@ -21,6 +21,7 @@ const batch = (batch_no: number): BatchEntry => ({
   parts: [],
   stream_time: 1,
   is_partial: false,
+  is_again: false,
 });
 const patience = { timeout: 10_000, interval: 20 };
 

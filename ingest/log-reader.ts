@@ -17,16 +17,18 @@ import { randomUUID } from 'node:crypto';
 import { isObject } from '#common/json-object.ts';
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
 import type { RecordKind } from '#common/log/record.ts';
+import { decodeSending, sendingHeader } from '#common/log/sending.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import type { Time, Timer } from '#common/time.ts';
 import { CommittedSequence } from './committed-sequence.ts';
 import type { LogFrame } from './formed-batch.ts';
-import { isClockRight, withLogTime } from './frame-clock.ts';
+import { isOfNow, rightTime, type StoreTimes, unknownTimes, withTime } from './frame-clock.ts';
 
 export interface LogReaderOptions {
   readonly nats: NatsClient;
   readonly time: Time;
   readonly partition: number;
+  readonly storeTimes?: StoreTimes | undefined;
   /** Only frames of this kind; all frames if absent. */
   readonly kind?: RecordKind;
   /** Stream time (epoch ms) at which to begin; read at each start. 0: the beginning. */
@@ -278,27 +280,35 @@ export class LogReader implements ReaderProgress {
    */
   #framesIn(message: NatsMessage, delivery: Delivery): LogFrame[] {
     const { bytes } = message;
+    const { partition } = this.#options;
+    const { streamTime } = delivery;
     const frames: LogFrame[] = [];
     for (let at = 0; at < bytes.length || at === 0; ) {
       const read = readFrame(bytes, at);
       const isSound =
-        read.state === 'frame' &&
-        read.header.partition === this.#options.partition &&
-        read.header.records <= frameRecordsMax;
+        read.state === 'frame' && read.header.partition === partition && read.header.records <= frameRecordsMax;
       if (!isSound) {
         this.counters.bad_messages++;
         this.#options.log(`a message on ${message.subject} is not an intact frame`);
         return frames;
       }
-      const { streamTime } = delivery;
-      const frame = { header: read.header, bytes: bytes.subarray(at, at + read.bytes), streamTime };
-      if (isClockRight(read.header.written_at, streamTime)) frames.push(frame);
-      else {
-        this.counters.wrong_clocks++;
-        frames.push(withLogTime(frame));
-      }
+      frames.push(
+        this.#inRightTime({ header: read.header, bytes: bytes.subarray(at, at + read.bytes), streamTime }, message),
+      );
       at += read.bytes;
     }
     return frames;
+  }
+
+  #inRightTime(frame: LogFrame, message: NatsMessage): LogFrame {
+    const { header, streamTime } = frame;
+    const { storeTimes = unknownTimes } = this.#options;
+    const oldest = storeTimes.oldestOf(header.kind);
+    if (isOfNow(header.written_at, streamTime, oldest)) return frame;
+    const arrival = { streamTime, sending: decodeSending(message.header(sendingHeader)) };
+    const time = rightTime(header.written_at, arrival, oldest, storeTimes.now);
+    if (time === header.written_at) return frame;
+    this.counters.wrong_clocks++;
+    return withTime(frame, time);
   }
 }

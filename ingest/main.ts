@@ -94,6 +94,16 @@ exposeCounter(
     for (const [what, count] of Object.entries(ingest?.logRoom.counters ?? {})) set({ what }, count);
   },
 );
+new Gauge({
+  name: 'signpost_ingest_clock_ahead_seconds',
+  help: 'How far the clock of a machine with journals is ahead of that of Postgres; negative if it is behind.',
+  labelNames: ['machine'],
+  registers: [metrics],
+  collect() {
+    this.reset();
+    for (const [machine, aheadMs] of ingest?.chores.clocksAhead ?? []) this.set({ machine }, aheadMs / 1000);
+  },
+});
 exposeGauge(metrics, 'signpost_ingest_log_bytes', 'Bytes in the log.', () => ingest?.logRoom.fill?.bytes ?? 0);
 exposeGauge(
   metrics,

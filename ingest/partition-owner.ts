@@ -240,6 +240,7 @@ export class PartitionOwner {
       nats,
       time,
       partition,
+      storeTimes: parts.storeTimes,
       position: () => this.#exchange.committedTo,
       onFrame: (frame) => {
         feed?.take(frame, reader);

@@ -1,15 +1,20 @@
 /** `Checkpoints` in Postgres: the SQL for leases, marks, batches and revisions. */
 import { randomBytes } from 'node:crypto';
+import { DAY_MS } from '#common/durations.ts';
+import { EVENT_AHEAD_MAX_MS } from '#common/event-time.ts';
 import { type LaneMarks, rangesOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import {
   type BatchEntry,
+  type BatchPart,
   type Checkpoints,
   type LaneName,
   type Lease,
   LeaseLost,
+  type LedgerLine,
   type LostFrames,
+  type MachineProgress,
   marksReadDays,
   type Revision,
   type RevisionDone,
@@ -104,14 +109,14 @@ export class PostgresCheckpoints implements Checkpoints {
 
   async batches(partition: number): Promise<BatchEntry[]> {
     return await this.#postgres.query<BatchEntry>(
-      `SELECT batch_no, frames, parts, stream_time, is_partial FROM ingest.batch
+      `SELECT batch_no, frames, parts, stream_time, is_partial, is_again FROM ingest.batch
        WHERE partition = $1 AND batch_no > 0 ORDER BY batch_no`,
       [partition],
     );
   }
 
   async begin(lease: Lease, batch: BatchEntry, previousNo: number): Promise<void> {
-    const { batch_no, frames, parts, stream_time } = batch;
+    const { batch_no, frames, parts, stream_time, is_again } = batch;
     await this.#owned(lease, async (queries) => {
       const known = await queries.execute(
         `INSERT INTO ingest.last_batch AS kept
@@ -123,9 +128,9 @@ export class PostgresCheckpoints implements Checkpoints {
       if (known === 0) throw new LeaseLost(lease, hasGoneBack);
       // If this is repeated after a lost response, the batch is still written once.
       await queries.execute(
-        `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time)
-         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
-        [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time],
+        `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, is_again)
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
+        [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time, is_again],
       );
     });
   }
@@ -145,6 +150,12 @@ export class PostgresCheckpoints implements Checkpoints {
       if (known.length === 0) throw new LeaseLost(lease, hasGoneBack);
       await writeMarks(queries, marks);
       await moveCheckpoint(queries, lease.partition, streamTime);
+      // A partial batch is in the ledger since it was found to be one.
+      await queries.execute(
+        booked(`DELETE FROM ingest.batch WHERE partition = $1 AND batch_no = $2 AND NOT is_partial
+                RETURNING batch_no, frames, parts, is_again`),
+        [lease.partition, batchNo],
+      );
       await forget(queries, lease.partition, [batchNo, ...finished]);
     });
   }
@@ -180,7 +191,7 @@ export class PostgresCheckpoints implements Checkpoints {
     );
   }
 
-  async learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void> {
+  async learn(lease: Lease, batch: BatchEntry, newestNo: number, stored: readonly LedgerLine[]): Promise<void> {
     const { batch_no, frames, parts, stream_time } = batch;
     await this.#owned(lease, async (queries) => {
       // If Postgres has lost more since, its marks are no longer those that the frames were compared with.
@@ -191,20 +202,36 @@ export class PostgresCheckpoints implements Checkpoints {
         [lease.partition, newestNo, lease.lastBatchNo],
       );
       if (known === 0) throw new LeaseLost(lease, hasGoneBack);
-      await queries.execute(
+      const added = await queries.execute(
         `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, is_partial)
          VALUES ($1, $2, $3, $4, $5, $6, true) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
         [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time],
       );
+      if (added === 0) return;
+      await queries.execute(
+        addToLedger(
+          `SELECT batch_from, batch_to, false AS is_again, "table", partition, rows, time_from, time_to FROM jsonb_to_recordset($2)
+             AS line (batch_from bigint, batch_to bigint, "table" text, partition text, rows bigint, time_from bigint, time_to bigint)`,
+        ),
+        [lease.partition, JSON.stringify(stored)],
+      );
     });
   }
 
-  async keepPartial(lease: Lease, batchNo: number): Promise<void> {
+  async keepPartial(lease: Lease, batchNo: number, stored: readonly BatchPart[]): Promise<void> {
     await this.#owned(lease, (queries) =>
-      queries.execute('UPDATE ingest.batch SET is_partial = true WHERE partition = $1 AND batch_no = $2', [
-        lease.partition,
-        batchNo,
-      ]),
+      queries.execute(
+        booked(`UPDATE ingest.batch SET is_partial = true WHERE partition = $1 AND batch_no = $2 AND NOT is_partial
+                RETURNING batch_no, frames, $3::jsonb AS parts, is_again`),
+        [lease.partition, batchNo, JSON.stringify(stored)],
+      ),
+    );
+  }
+
+  async forgetLedger(table: string, before: number, ageMs: number): Promise<void> {
+    await this.#postgres.execute(
+      `DELETE FROM ingest.ledger WHERE raw_table = $1 AND time_to < $2 AND time_to < extract(epoch FROM signpost_deletion_time()) * 1000 - $3::bigint`,
+      [table, before, ageMs],
     );
   }
 
@@ -248,16 +275,21 @@ export class PostgresCheckpoints implements Checkpoints {
     return rows[0]?.salt ?? '';
   }
 
-  async reportProgress(machine: string, committedTo: number, holder: string): Promise<boolean> {
-    const kept = await this.#postgres.execute(
-      `INSERT INTO ingest.progress AS known (machine, committed_to, holder) VALUES ($1, $2, $3)
+  async reportProgress({ machine, committedTo, sentAt, holder }: MachineProgress): Promise<number | undefined> {
+    // As for records: a clock that differs by more counts as wrong, and what is known of it is only its rate.
+    const [kept] = await this.#postgres.query<{ ahead_ms: number }>(
+      `WITH store AS (SELECT (extract(epoch FROM now()) * 1000)::bigint AS now_ms),
+       told AS (SELECT $5::bigint - now_ms AS ahead_ms,
+         CASE WHEN abs($5::bigint - now_ms) > $6 THEN now_ms - greatest(0, $5::bigint - $2::bigint) ELSE $2::bigint END AS committed_to FROM store)
+       INSERT INTO ingest.progress AS known (machine, committed_to, holder) SELECT $1, committed_to, $3 FROM told
        ON CONFLICT (machine) DO UPDATE SET committed_to = excluded.committed_to, updated_at = now(),
            holder = CASE excluded.holder WHEN '' THEN known.holder ELSE excluded.holder END
-         WHERE known.holder IN ('', excluded.holder) OR excluded.holder = '' 
-            OR known.updated_at NOT BETWEEN now() - make_interval(secs => $4) AND now() + make_interval(secs => $4)`,
-      [machine, committedTo, holder, holderSilentSeconds],
+         WHERE known.holder IN ('', excluded.holder) OR excluded.holder = ''
+            OR known.updated_at NOT BETWEEN now() - make_interval(secs => $4) AND now() + make_interval(secs => $4)
+       RETURNING coalesce((SELECT ahead_ms FROM told), 0) AS ahead_ms`,
+      [machine, committedTo, holder, holderSilentSeconds, sentAt ?? null, EVENT_AHEAD_MAX_MS],
     );
-    return kept > 0;
+    return kept?.ahead_ms;
   }
 
   /**
@@ -292,6 +324,28 @@ async function writeMarks(queries: Queries, marks: readonly LaneMarks[]): Promis
      ON CONFLICT (partition, kind, producer_id) DO UPDATE SET mark = excluded.mark, ahead = excluded.ahead, updated_at = now()`,
     [JSON.stringify(marks)],
   );
+}
+
+/**
+ * Adds batches to the ledger, once: those that a statement changes and returns. Late attributions belong to no frame;
+ * they change rows, and add none that could be missing.
+ */
+function booked(changed: string): string {
+  return `WITH changed AS (${changed}) ${addToLedger(
+    `SELECT batch_no AS batch_from, batch_no AS batch_to, is_again, part.* FROM changed,
+       jsonb_to_recordset(parts) AS part ("table" text, partition text, rows bigint, time_from bigint, time_to bigint)
+     WHERE frames <> '[]' AND part.rows > 0`,
+  )}`;
+}
+
+function addToLedger(lines: string): string {
+  return `INSERT INTO ingest.ledger AS known
+    SELECT $1::integer, batch_from / ${DAY_MS}, "table", partition, rows, CASE WHEN is_again THEN rows ELSE 0 END,
+           batch_from, batch_to, time_from, time_to FROM (${lines}) AS line
+    ON CONFLICT (partition, batch_day, raw_table, month) DO UPDATE
+      SET rows = known.rows + excluded.rows, rows_again = known.rows_again + excluded.rows_again,
+          batch_from = least(known.batch_from, excluded.batch_from), batch_to = greatest(known.batch_to, excluded.batch_to),
+          time_from = least(known.time_from, excluded.time_from), time_to = greatest(known.time_to, excluded.time_to)`;
 }
 
 async function forget(queries: Queries, partition: number, batchNos: readonly number[]): Promise<void> {

@@ -41,17 +41,17 @@ export class Reconciler {
     counters.in_doubt++;
     if (!isEnded && this.#numbers.fence.batchNoMin <= entry.batch_no)
       await this.#numbers.raiseFence(entry.batch_no + 1);
-    let rowsStored = 0;
+    const stored: BatchPart[] = [];
     let isWhole = true;
     for (const part of entry.parts) {
       const rows = await this.#held.patiently(() => parts.store.rowsOf(batch, part));
       if (isNewest && rows > 0) await this.completeRollups(batch, part);
       else if (isNewest) await this.#reportRollupsAhead(batch, part);
-      rowsStored += rows;
+      if (rows > 0) stored.push({ ...part, rows });
       isWhole &&= rows === part.rows;
     }
-    const outcome = isWhole ? 'stored' : rowsStored > 0 ? 'partial' : 'absent';
-    await this.#note(entry, outcome);
+    const outcome = isWhole ? 'stored' : stored.length > 0 ? 'partial' : 'absent';
+    await this.#note(entry, outcome, stored);
     parts.log({ batch_no: entry.batch_no, outcome }, 'a batch in doubt was looked up');
     return outcome;
   }
@@ -97,14 +97,14 @@ export class Reconciler {
     });
   }
 
-  async #note(entry: BatchEntry, outcome: Reconciled): Promise<void> {
+  async #note(entry: BatchEntry, outcome: Reconciled, stored: readonly BatchPart[]): Promise<void> {
     const { checkpoints } = this.#held.parts;
     const { counters, lease, inDoubt } = this.#held;
     if (outcome === 'absent') {
       await this.#held.patiently(() => checkpoints.discard(lease.lease, entry.batch_no));
       counters.in_doubt_discarded++;
     } else if (outcome === 'partial') {
-      await this.#held.patiently(() => checkpoints.keepPartial(lease.lease, entry.batch_no));
+      await this.#held.patiently(() => checkpoints.keepPartial(lease.lease, entry.batch_no, stored));
       inDoubt.addBatch(entry);
       counters.in_doubt_partial++;
     } else counters.in_doubt_stored++;

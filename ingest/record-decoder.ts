@@ -29,6 +29,8 @@ export const rejectionReasons = [
   'bad_name',
   'bad_properties',
   'no_identity',
+  /** The app says that it happened longer ago than events are kept. */
+  'too_old',
   /** The record is valid, but ClickHouse refused its row. */
   'refused',
 ] as const;

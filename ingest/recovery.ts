@@ -78,6 +78,7 @@ async function learnLostCommits(sink: Sink, marks: readonly LaneMarks[], newest:
     log({ partition, batch_no: newest.rolled }, 'rollups have rows that the raw table has lost: rebuild the last days');
   }
   const stored = await held.patiently(() => store.framesAbove(partition, lastBatchNo));
+  const lines = await held.patiently(() => store.rowsAbove(partition, lastBatchNo));
   const frames = stored.flatMap(({ producer_id, kind, ranges }) => {
     const known = marks.find((lane) => lane.producer_id === producer_id && lane.kind === kind);
     const set = new FrameSet(known?.mark, known?.ahead);
@@ -85,8 +86,8 @@ async function learnLostCommits(sink: Sink, marks: readonly LaneMarks[], newest:
     return holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to }));
   });
   // Written to Postgres, because batch numbers continue above them: a later owner would not look for them.
-  const entry = { batch_no: lastBatchNo + 1, frames, parts: [], stream_time: 0, is_partial: true };
-  await sink.numbers.learn(entry, Math.max(newest.raw, newest.rolled));
+  const entry = { batch_no: lastBatchNo + 1, frames, parts: [], stream_time: 0, is_partial: true, is_again: false };
+  await sink.numbers.learn(entry, Math.max(newest.raw, newest.rolled), lines);
   held.counters.lost_commits++;
   log(
     { partition, known: lastBatchNo, stored: newest.raw },

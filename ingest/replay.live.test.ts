@@ -34,7 +34,7 @@ afterEach(async () => {
 
 const patience = { timeout: 45_000, interval: 250 };
 const long = 90_000;
-const ingestTables = ['lease', 'checkpoint', 'mark', 'batch', 'last_batch'];
+const ingestTables = ['lease', 'checkpoint', 'mark', 'batch', 'last_batch', 'ledger'];
 
 async function savePostgres(): Promise<void> {
   for (const table of ingestTables) {

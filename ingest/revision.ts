@@ -5,6 +5,8 @@
  */
 import { kinds } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
+import type { FrameHeader } from '#common/log/frame.ts';
+import { FrameSet, laneKey, laneKeyOf } from '#common/log/marks.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import type { Revision } from './checkpoints.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
@@ -67,6 +69,10 @@ async function replay(
   const { late, time } = parts;
   if (late) await held.patiently(() => late.rewind(partition, above));
   const marks = await held.patiently(() => parts.checkpoints.marks(partition));
+  const committed = new Map(
+    marks.map((lane) => [laneKey(lane.producer_id, lane), new FrameSet(lane.mark, lane.ahead)]),
+  );
+  const wasCommitted = (header: FrameHeader) => committed.get(laneKeyOf(header))?.has(header.frame_no) === true;
   const queue = new FrameQueue(limits, marks, time, () => reader.resume(), true);
   const sink = new Sink(new HeldPartition(parts, lease, queue, { sink: counters, failures: held.counters }));
   sink.numbers.follow(recovered.numbers);
@@ -79,6 +85,7 @@ async function replay(
     nats,
     time,
     partition,
+    storeTimes: parts.storeTimes,
     position: () => position,
     onFrame: (frame) => queue.push(frame),
     frames: { taken: () => queue.counters.frames, committed: () => queue.counters.committed_frames },
@@ -96,10 +103,16 @@ async function replay(
       const frames = await queue.take();
       if (frames.length === 0) return;
       isStoring = true;
-      const batch = await sink.batches.form(frames);
-      await sink.store(batch);
+      // The ledger has the rows of committed frames already.
+      for (const isReplay of [true, false]) {
+        const some = frames.filter(({ header }) => wasCommitted(header) === isReplay);
+        if (some.length === 0) continue;
+        sink.isReplay = isReplay;
+        const batch = await sink.batches.form(some);
+        await sink.store(batch);
+        position = Math.max(position, batch.streamTime);
+      }
       isStoring = false;
-      position = Math.max(position, batch.streamTime);
       if (queue.counters.committed_frames >= framesWanted) return;
     }
   } finally {

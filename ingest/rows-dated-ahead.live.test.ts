@@ -66,10 +66,12 @@ test('a name whose heartbeat is dated ahead is free at once', async () => {
 
 test('a machine whose report is dated ahead does not hold its name', async () => {
   const checkpoints = new PostgresCheckpoints(db);
-  await checkpoints.reportProgress('m', 1, 'ghost');
-  expect(await checkpoints.reportProgress('m', 2, 'next')).toBe(false);
+  const report = async (committedTo: number, holder: string) =>
+    (await checkpoints.reportProgress({ machine: 'm', committedTo, sentAt: undefined, holder })) !== undefined;
+  await report(1, 'ghost');
+  expect(await report(2, 'next')).toBe(false);
   await db.execute(`UPDATE ingest.progress SET updated_at = now() + interval '1 year'`);
-  expect(await checkpoints.reportProgress('m', 2, 'next')).toBe(true);
+  expect(await report(2, 'next')).toBe(true);
 });
 
 test('a clock of Postgres that is ahead deletes no salt of the last 14 days', async () => {

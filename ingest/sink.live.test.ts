@@ -56,6 +56,7 @@ testCostlyCases(
         parts: formed.parts,
         stream_time: 1,
         is_partial: false,
+        is_again: false,
       };
       await place.checkpoints.begin(lease, entry, lease.lastBatchNo);
       for (const part of formed.parts)
@@ -251,13 +252,13 @@ test('an owner whose Postgres loses more commits during recovery acquires the pa
   const { sink } = await place.own();
   const { lastBatchNo } = sink.held.lease.lease;
   expect(lastBatchNo).toBeGreaterThan(0);
-  const entry = { batch_no: lastBatchNo + 1, frames: [], parts: [], stream_time: 0, is_partial: true };
+  const entry = { batch_no: lastBatchNo + 1, frames: [], parts: [], stream_time: 0, is_partial: true, is_again: false };
   await place.administer('UPDATE ingest.last_batch SET last_batch_no = last_batch_no - 1');
-  await expect(sink.numbers.learn(entry, lastBatchNo + 7)).rejects.toThrow(LeaseLost);
+  await expect(sink.numbers.learn(entry, lastBatchNo + 7, [])).rejects.toThrow(LeaseLost);
   await place.administer('UPDATE ingest.last_batch SET last_batch_no = last_batch_no + 1');
-  await sink.numbers.learn(entry, lastBatchNo + 7);
+  await sink.numbers.learn(entry, lastBatchNo + 7, []);
   // Repeated after a lost response.
-  await sink.numbers.learn(entry, lastBatchNo + 7);
+  await sink.numbers.learn(entry, lastBatchNo + 7, []);
 });
 
 test('a batch without a number that was left in doubt is withdrawn, including its cells in rollups', async () => {

@@ -35,6 +35,8 @@ type InsertState = 'stored' | 'in_doubt' | 'refused';
 
 export class Sink {
   readonly held: HeldPartition;
+  /** Whether it stores frames that were committed before. */
+  isReplay = false;
   readonly numbers: BatchNumbers;
   readonly batches: PartitionBatches;
   readonly reconciler: Reconciler;
@@ -58,7 +60,7 @@ export class Sink {
       if (tries > 0 || this.numbers.isTooLow(batch.batch.batch_no)) {
         batch = await this.batches.form(batch.frames, refused.size > 0 ? { refused } : {});
       }
-      const entry = entryOf(batch);
+      const entry = entryOf(batch, this.isReplay);
       await this.numbers.begin(entry);
       failpoints.pass('before');
       const state = await this.#insertAll(batch);
@@ -189,7 +191,7 @@ function framesIn(runs: readonly FrameRun[]): number {
   return runs.reduce((sum, { from, to }) => sum + to - from + 1, 0);
 }
 
-function entryOf(batch: FormedBatch): BatchEntry {
+function entryOf(batch: FormedBatch, isAgain = false): BatchEntry {
   return {
     batch_no: batch.batch.batch_no,
     frames: runsOf(batch.frames),
@@ -198,5 +200,6 @@ function entryOf(batch: FormedBatch): BatchEntry {
     }),
     stream_time: batch.streamTime,
     is_partial: false,
+    is_again: isAgain,
   };
 }

@@ -10,7 +10,8 @@ CREATE TABLE ingest.batch (
   stream_time bigint NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   batch_no bigint NOT NULL DEFAULT 0,
-  is_partial boolean NOT NULL DEFAULT false
+  is_partial boolean NOT NULL DEFAULT false,
+  is_again boolean NOT NULL DEFAULT false
 );
 
 CREATE TABLE ingest.checkpoint (
@@ -61,6 +62,20 @@ CREATE TABLE ingest.lease (
   epoch bigint NOT NULL,
   expires_at timestamp with time zone NOT NULL,
   CONSTRAINT lease_pkey PRIMARY KEY (partition)
+);
+
+CREATE TABLE ingest.ledger (
+  partition integer NOT NULL,
+  batch_day integer NOT NULL,
+  raw_table text NOT NULL,
+  month text NOT NULL,
+  rows bigint NOT NULL,
+  rows_again bigint NOT NULL,
+  batch_from bigint NOT NULL,
+  batch_to bigint NOT NULL,
+  time_from bigint NOT NULL,
+  time_to bigint NOT NULL,
+  CONSTRAINT ledger_pkey PRIMARY KEY (partition, batch_day, raw_table, month)
 );
 
 CREATE TABLE ingest.lost_frames (

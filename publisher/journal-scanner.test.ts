@@ -8,7 +8,7 @@ import { isId, newId } from '#common/ids.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { newProducerId } from '#common/journal/producer-names.ts';
 import { nodeSystem } from '#common/journal/system.ts';
-import { type Producer, scanJournals } from './journal-scanner.ts';
+import { newScanState, type Producer, scanJournals } from './journal-scanner.ts';
 
 let root: string;
 beforeEach(() => {
@@ -28,14 +28,14 @@ test('in a held slot, the producer that writes is the live one, even if the cloc
   mkdirSync(join(root, 'edge-0', 'lost+found'));
   const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
   const producers = new Map<string, Producer>();
-  await scanJournals(nodeSystem, root, producers, new Map());
+  await scanJournals(nodeSystem, root, producers, newScanState());
   const living = [...producers].map(([name, { reader }]) => [name, reader.isAlive]);
   expect(living).toEqual([
     [earlier, false],
     [journal.producerId, true],
   ]);
   await journal.close();
-  await scanJournals(nodeSystem, root, producers, new Map());
+  await scanJournals(nodeSystem, root, producers, newScanState());
   expect(producers.get(journal.producerId)?.reader.isAlive).toBe(false);
 });
 

@@ -19,17 +19,28 @@ export class Producer {
 /** A holder whose lock was deleted restores it within seconds, so a slot without one for this long has no holder. */
 const lockMissingMs = 60_000;
 
-/** By folder of a slot, since when its lock is missing. */
-export type MissingLocks = Map<string, number>;
+/** What the scans of a publisher remember. */
+interface ScanState {
+  /** By folder of a slot, since when its lock is missing. */
+  readonly missing: Map<string, number>;
+  /** `elapsed()` when the last scan began; -Infinity before the first. */
+  at: number;
+}
+
+export function newScanState(): ScanState {
+  return { missing: new Map(), at: Number.NEGATIVE_INFINITY };
+}
 
 /** Finds new producers and segments, and determines which producers are dead. */
 export async function scanJournals(
   { disk, locks, time }: System,
   root: string,
   producers: Map<string, Producer>,
-  missing: MissingLocks,
+  last: ScanState,
 ): Promise<void> {
   const found = new Set<string>();
+  const { missing, at: absentAt } = last;
+  last.at = time.elapsed();
   for (const slot of foldersIn(disk, root)) {
     const slotFolder = join(root, slot);
     // Check the lock first: if it is free, what is on disk after that is complete.
@@ -47,8 +58,10 @@ export async function scanJournals(
         producers.set(producerId, producer);
       }
       found.add(producerId);
-      producer.reader.scan();
-      producer.reader.isAlive = isHeld && producerId === newest;
+      const isAlive = isHeld && producerId === newest;
+      // A dead journal may have been brought here from another machine: its files are older than their appearance.
+      producer.reader.scan(isAlive ? absentAt : Number.NEGATIVE_INFINITY);
+      producer.reader.isAlive = isAlive;
     }
   }
   for (const [producerId, { reader }] of producers) {

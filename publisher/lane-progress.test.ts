@@ -20,7 +20,7 @@ const announcement = { installation_id: 'i', partition: 0, committed_to: 0, lane
 test('frames that expired from the log are published again, even if their partition has no owner', () => {
   const lanes = new LaneProgress();
   const [key, acknowledgedAt] = [laneKeyOf(header), 1_000_000];
-  lanes.saw(header, key);
+  lanes.saw(header, key, 0);
   lanes.acknowledged(header, acknowledgedAt);
   expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs)).toEqual([]);
   const passed = lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 1);
@@ -35,7 +35,7 @@ test.each([
 ])("with a clock %s the sink's, a frame is published again only a minute after it was acknowledged", (_, offset) => {
   const lanes = new LaneProgress();
   const sentAt = 1_000_000_000;
-  lanes.saw(header, laneKeyOf(header));
+  lanes.saw(header, laneKeyOf(header), 0);
   lanes.acknowledged(header, sentAt + offset);
   const passed = (ms: number) =>
     lanes.skipped({ ...announcement, partition: 3, committed_to: sentAt + ms }, sentAt + ms + offset).length;
@@ -45,12 +45,12 @@ test.each([
 test('a frame whose successors are committed already is published again when the sink has skipped it', () => {
   const lanes = new LaneProgress();
   const [key, acknowledgedAt] = [laneKeyOf(header), 1_000_000_000];
-  for (const frame_no of [1, 2, 3, 4]) lanes.saw({ ...header, frame_no }, key);
+  for (const frame_no of [1, 2, 3, 4]) lanes.saw({ ...header, frame_no }, key, 0);
   const committed = { producer_id: 'p', kind: 'click' as const, partition: 3, mark: 0, ahead: [[2, 4]] as const };
   lanes.announced({ ...announcement, partition: 3, lanes: [committed] }, () => true);
   // Only this frame is sent, and the log treats it as a duplicate of a message that the sink had committed before
   // Postgres was restored to an earlier state.
-  lanes.saw(header, key);
+  lanes.saw(header, key, 0);
   lanes.acknowledged(header, acknowledgedAt);
   const skipped = (ms: number) =>
     lanes.skipped({ ...announcement, partition: 3, committed_to: acknowledgedAt + ms }, acknowledgedAt + ms);

@@ -34,8 +34,9 @@ export class LaneProgress {
     return this.#lanes.get(key)?.committed ?? nothing;
   }
 
-  saw(header: FrameHeader, key: string): void {
-    this.#lane(key, header.producer_id, header.partition).published.saw(header.frame_no, header.written_at);
+  /** @param writtenAt by the clock of `committedTo`, which must not jump. */
+  saw(header: FrameHeader, key: string, writtenAt: number): void {
+    this.#lane(key, header.producer_id, header.partition).published.saw(header.frame_no, writtenAt);
   }
 
   acknowledged(header: FrameHeader, now: number): void {
@@ -73,7 +74,7 @@ export class LaneProgress {
     return found;
   }
 
-  /** Time of writing of the oldest uncommitted frame, at most `to`. Epoch ms. */
+  /** Time of writing of the oldest uncommitted frame, at most `to`. */
   committedTo(to: number): number {
     let until = to;
     for (const { published, committed } of this.#lanes.values()) {

@@ -46,6 +46,8 @@ export interface SegmentState {
   tornBytes: number;
   /** Places in front of intact frames that are no frame, by offset. A file with such a place is kept. */
   readonly damage: Map<number, string>;
+  /** `elapsed()` at which it did not exist yet; -Infinity if it may be older than the publisher. */
+  readonly absentAt: number;
 }
 
 interface SeenLane {
@@ -155,8 +157,11 @@ export class ProducerReader {
     return all;
   }
 
-  /** Adds new segments, and forgets those that someone deleted. */
-  scan(): void {
+  /**
+   * Adds new segments, and forgets those that someone deleted.
+   * @param absentAt `elapsed()` of the scan before, which did not find the new ones.
+   */
+  scan(absentAt = Number.NEGATIVE_INFINITY): void {
     const names = this.#names();
     const known = new Set(this.#segments.map((segment) => segment.name));
     if (this.#segments.some((segment) => !names.includes(segment.name))) {
@@ -166,9 +171,14 @@ export class ProducerReader {
     const added = names.filter((name) => !known.has(name));
     if (this.#segments.length === 0 && added.length > 0) this.#isWhole = added[0] === segmentName(1);
     for (const name of added) {
-      const state = { isFinished: false, bytes: 0, tornBytes: 0, damage: new Map() };
+      const state = { isFinished: false, bytes: 0, tornBytes: 0, damage: new Map(), absentAt };
       this.#segments.push({ no: Number.parseInt(name, 10), name, frames: new Map(), ...state });
     }
+  }
+
+  /** `elapsed()` before which no frame of a segment was written. */
+  absentAt(segment: number): number {
+    return this.#segments.find(({ no }) => no === segment)?.absentAt ?? Number.NEGATIVE_INFINITY;
   }
 
   next(): ReadOutcome {

@@ -26,7 +26,8 @@ import {
 } from '#common/log/marks.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
-import { type MissingLocks, type Producer, scanJournals } from './journal-scanner.ts';
+import { sendingOf, writtenAt } from './frame-age.ts';
+import { newScanState, type Producer, scanJournals } from './journal-scanner.ts';
 import { LaneProgress } from './lane-progress.ts';
 import type { JournalFrame } from './producer-reader.ts';
 import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';
@@ -59,10 +60,7 @@ export interface PublisherOptions {
   /** Called once per producer whose journal is damaged: what is intact is published. */
   readonly onDamage: (producerId: string, reason: string) => void;
   readonly log: (line: string) => void;
-  /**
-   * Creates the stream if absent. Called after each connection, and again while the owner is unknown. @returns the
-   * installation that owns the stream; empty while unknown.
-   */
+  /** Creates the stream if absent. @returns the installation that owns it; while empty, this is called again. */
   readonly ensureLog: () => Promise<string>;
 }
 
@@ -82,7 +80,7 @@ export class Publisher {
   };
   readonly #options: PublisherOptions;
   readonly #producers = new Map<string, Producer>();
-  readonly #missingLocks: MissingLocks = new Map();
+  readonly #scans = newScanState();
   readonly #lanes = new LaneProgress();
   readonly #window = new PublishWindow(windowMessages, windowBytes);
   readonly #collector = new MessageCollector((message) => this.#publish(message));
@@ -97,10 +95,9 @@ export class Publisher {
   #backoffMs = 0;
   #waitUntil = 0;
   #scanAt = 0;
-  /** Wall clock at the beginning of the last scan. */
   #scanBeganAt = 0;
-  /** The beginning of the last scan whose files were read to their ends. */
-  #scannedAt = 0;
+  /** The beginning of the last scan whose files were read to their ends, by `elapsed()`. */
+  #scannedAt: number | undefined;
   #turnBeganAt = 0;
   #toldAt = 0;
   #askAt = 0;
@@ -134,7 +131,7 @@ export class Publisher {
     });
     this.#ends.push(nats.onReconnect(() => void this.#restart()));
     this.#installationId = await this.#options.ensureLog();
-    await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
+    await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#scans);
     this.#askForMarks();
     await Promise.race([received, sleep(this.#options.system.time, marksWaitMs)]);
     this.#schedule(0);
@@ -168,9 +165,11 @@ export class Publisher {
     return this.#window.messages;
   }
 
-  /** Time up to which everything that was answered on this machine is committed by the sink. Epoch ms. */
+  /** Time up to which everything that was answered here is committed by the sink. Epoch ms; 0 while unknown. */
   get committedTo(): number {
-    return this.#lanes.committedTo(this.#scannedAt);
+    if (this.#scannedAt === undefined) return 0;
+    const { time } = this.#options.system;
+    return Math.floor(time.now() - (time.elapsed() - this.#lanes.committedTo(this.#scannedAt)));
   }
 
   #askForMarks(): void {
@@ -214,8 +213,8 @@ export class Publisher {
       const now = time.elapsed();
       this.#turnBeganAt = now;
       if (now >= this.#scanAt) {
-        this.#scanBeganAt = time.now();
-        await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
+        this.#scanBeganAt = now;
+        await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#scans);
         this.#scanAt = now + scanIntervalMs;
         this.#noteDamage();
         this.#expire(now);
@@ -232,10 +231,11 @@ export class Publisher {
   }
 
   #tellProgress(now: number): void {
-    if (now - this.#toldAt < progressIntervalMs || this.#scannedAt === 0) return;
+    if (now - this.#toldAt < progressIntervalMs || this.#scannedAt === undefined) return;
     this.#toldAt = now;
-    const { machine, holder, nats } = this.#options;
-    const progress = { machine, committed_to: this.committedTo, ...(holder === undefined ? {} : { holder }) };
+    const { machine, holder, nats, system } = this.#options;
+    const sent_at = Math.floor(system.time.now());
+    const progress = { machine, committed_to: this.committedTo, sent_at, ...(holder === undefined ? {} : { holder }) };
     nats.publish(nats.names.progress, Buffer.from(JSON.stringify(progress)), { reply: this.#replies });
   }
 
@@ -264,7 +264,7 @@ export class Publisher {
   #collect({ reader }: Producer, frame: JournalFrame): void {
     const key = laneKeyOf(frame.header);
     if (this.#lanes.marksOf(key).has(frame.header.frame_no)) return;
-    this.#lanes.saw(frame.header, key);
+    this.#lanes.saw(frame.header, key, writtenAt(frame, reader, this.#options.system.time));
     this.#collector.add(key, reader, frame);
   }
 
@@ -281,7 +281,8 @@ export class Publisher {
     const run = last === first.frame_no ? '' : `-${last}`;
     const messageId = `${messageIdOf(first)}${run}${attempt === 0 ? '' : `:${attempt}`}`;
     const { nats } = this.#options;
-    nats.publish(nats.names.subjectOf(first), message.bytes, { reply: `${this.#inbox}.${token}`, messageId });
+    const header = sendingOf(message, this.#options.system.time);
+    nats.publish(nats.names.subjectOf(first), message.bytes, { reply: `${this.#inbox}.${token}`, messageId, header });
     this.counters.messages++;
     this.counters.bytes += message.bytes.length;
     for (const { records } of message.headers) {

@@ -1,6 +1,7 @@
 /** Decides which API process audits an hour: one per installation; the others report its result. */
 import type { AuditFigures, HourReport } from '#clickhouse/queries/audit.ts';
 import type { LostFrames } from '#clickhouse/queries/audit-frames.ts';
+import { type LedgerRow, ledgerFrom } from '#clickhouse/queries/missing-rows.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 
@@ -16,6 +17,8 @@ export type AuditTurn =
 /** Each operation may fail with PostgresUnavailable. `hour` is the beginning of the hour, epoch ms. */
 export interface AuditTurns {
   begin(hour: number): Promise<AuditTurn>;
+  /** What ingest has stored. */
+  ledger(): Promise<readonly LedgerRow[]>;
   /** Also queues webhook messages about failures that the previous hour did not have. */
   done(hour: number, report: HourReport): Promise<void>;
   /** Frames that journals have lost since a time, epoch ms. */
@@ -55,6 +58,10 @@ export class PostgresAuditTurns implements AuditTurns {
       [hour],
     );
     return row?.figures ? { kind: 'done', figures: row.figures } : { kind: 'others' };
+  }
+
+  ledger(): Promise<readonly LedgerRow[]> {
+    return ledgerFrom(this.#db);
   }
 
   async done(hour: number, { figures, failures }: HourReport): Promise<void> {

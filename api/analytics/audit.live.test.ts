@@ -48,6 +48,8 @@ test('the audit finds no fault in correct figures', async () => {
     lost: 0,
     duplicated: 0,
     rollup_difference: 0,
+    ledger_from: null,
+    expired: 0,
     faults: [],
   });
   expect(days.length).toBe(5);

@@ -59,7 +59,7 @@ test('frames that a journal has lost are reported in the hour in which they were
   await note('event', 9, 9, 50, '2026-05-10T11:59:00Z');
   await owner.close();
   const lostIn = async (at: number) =>
-    (await auditHour(client, at, await turnsOf('a').lostSince(at - DAY_MS))).figures.lost;
+    (await auditHour(client, at, { lost: await turnsOf('a').lostSince(at - DAY_MS) })).figures.lost;
   // Frame 5 is missing as well, and nothing says why.
   expect([await lostIn(hour), await lostIn(hour + HOUR_MS)]).toEqual([51, 7]);
   const report = await audit(

@@ -48,7 +48,7 @@ export class HourlyAudit implements Part {
     const registers = [parts.metrics];
     this.#gauge = new Gauge({
       name: 'signpost_audit_faults',
-      help: 'In the last closed hour: lost records (at least), duplicate records, rollup cells that differ. All must be 0.',
+      help: 'In the last closed hour: lost records (at least, in part of older hours), duplicate records, rollup cells that differ. All must be 0.',
       labelNames: ['what'],
       registers,
     });
@@ -88,7 +88,8 @@ export class HourlyAudit implements Part {
     const { clickhouse, turns, log } = this.#parts;
     let report: HourReport;
     try {
-      report = await auditHour(clickhouse, hour, await turns.lostSince(hour - DAY_MS));
+      const known = { lost: await turns.lostSince(hour - DAY_MS), ledger: await turns.ledger() };
+      report = await auditHour(clickhouse, hour, known);
     } catch (error) {
       await turns.giveUp(hour).catch(() => undefined);
       throw error;

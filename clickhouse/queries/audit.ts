@@ -1,11 +1,13 @@
 /**
  * Checks the figures against the records: every rollup must equal the sum of its raw rows, no raw row may exist twice,
- * and no click may be missing between others. Days are checked one by one, so that memory does not grow with the range.
+ * no click may be missing between others, and no row that ingest stored may be gone. Days are checked one by one, so
+ * that memory does not grow with the range.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { type Kind, type RawKind, type Rollup, rawKinds, rollups } from '#clickhouse/rollups.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { type LostFrames, missingClicks } from './audit-frames.ts';
+import { dueInHour, type LedgerRow, type MissingRows, missingRows } from './missing-rows.ts';
 
 export interface AuditRange {
   /** Epoch milliseconds; rounded out to whole UTC days, the size of the largest bucket. */
@@ -15,14 +17,14 @@ export interface AuditRange {
 
 /** Figures of one app and bucket that are wrong. */
 export interface AuditFault {
-  readonly fault: 'rollup_differs' | 'record_stands_twice' | 'clicks_missing' | 'frames_lost';
+  readonly fault: 'rollup_differs' | 'record_stands_twice' | 'clicks_missing' | 'frames_lost' | 'rows_missing';
   readonly table: string;
   /** For missing clicks and lost frames: the producer, and the first of the frames. */
   readonly producer_id?: string;
   readonly frame_no?: number;
   readonly organization_id: string;
   readonly app_id: string;
-  /** Beginning of the hour (or of the day, for figures by day), ISO 8601. */
+  /** Beginning of the hour (or of the day, for figures by day), ISO 8601; for missing rows, the day they were stored. */
   readonly bucket: string;
   /**
    * Rows in the rollup beyond those of the raw table (negative: missing), surplus copies, or missing clicks, at least.
@@ -38,11 +40,15 @@ export interface AuditReport {
   readonly days: number;
   /** Raw rows that were checked. */
   readonly records: number;
-  /** Records of lost frames and missing clicks, at least; see audit-frames.ts for which it can find. */
+  /** Records of lost frames and missing clicks, at least (see audit-frames.ts), and all missing rows of the ledger. */
   readonly lost: number;
   readonly duplicated: number;
   /** Cells of rollups that differ. */
   readonly rollup_difference: number;
+  /** Since when rows are in the ledger, ISO 8601; null if it is empty. Whether earlier rows are missing is unknown. */
+  readonly ledger_from: string | null;
+  /** Rows of the ledger that retention has removed. */
+  readonly expired: number;
   /** The first faults. */
   readonly faults: readonly AuditFault[];
 }
@@ -69,15 +75,22 @@ const sumsOf: Record<Kind, readonly string[]> = {
   events: ['rows', 'conversions', 'revenue'],
 };
 
+/** What Postgres knows about records. */
+export interface KnownRecords {
+  /** Frames that journals have lost since a day before the range. */
+  readonly lost?: readonly LostFrames[];
+  /** Checked whole, whatever the range. */
+  readonly ledger?: readonly LedgerRow[];
+}
+
 /**
- * @param lost frames that journals have lost since a day before the range. @param onDay called after each day, to show progress.
- * @throws ClickHouseFailure
+ * @param onDay called after each day, to show progress. @throws ClickHouseFailure
  */
 export async function audit(
   client: Pick<ClickHouse, 'query'>,
   range: AuditRange,
   onDay: (day: string) => void = () => undefined,
-  lost: readonly LostFrames[] = [],
+  { lost = [], ledger = [] }: KnownRecords = {},
 ): Promise<AuditReport> {
   const from = Math.floor(range.from_ms / DAY_MS) * DAY_MS;
   const to = Math.ceil(range.to_ms / DAY_MS) * DAY_MS;
@@ -92,7 +105,23 @@ export async function audit(
     sums.days++;
     onDay(iso(day).slice(0, 10));
   }
-  return { from: iso(from), to: iso(to), ...sums, faults };
+  const { missing, expired } = await missingRows(client, ledger);
+  sums.lost = lostOf(sums.lost, missing);
+  faults.push(...missing.map(rowsMissing));
+  const since = Math.min(...ledger.map(({ batch_from }) => batch_from));
+  const ledger_from = Number.isFinite(since) ? iso(since) : null;
+  return { from: iso(from), to: iso(to), ...sums, ledger_from, expired, faults };
+}
+
+/** Missing click rows leave gaps between frames as well, which are counted once. */
+function lostOf(gaps: number, missing: readonly MissingRows[]): number {
+  const sum = (isClick: boolean) =>
+    missing.reduce((total, { table, rows }) => total + ((table === 'clicks') === isClick ? rows : 0), 0);
+  return sum(false) + Math.max(gaps, sum(true));
+}
+
+function rowsMissing({ table, day_ms, rows }: MissingRows): AuditFault {
+  return { fault: 'rows_missing', table, organization_id: '', app_id: '', bucket: iso(day_ms), rows, cells: 0 };
 }
 
 /** The result of one check, in numbers. */
@@ -119,18 +148,20 @@ const failuresMax = 1_000;
  * Checks one hour at a cost that does not grow with the older data: records against their places in the log, and the
  * quarters of an hour of each app against their raw rows. Figures by day can only be checked against a whole day.
  * @param hour_ms its beginning, epoch ms; an hour to which nothing is added any more.
- * @param lost frames that journals have lost since a day before. @throws ClickHouseFailure
+ * @param known its ledger is checked in part, see `dueInHour`. @throws ClickHouseFailure
  */
 export async function auditHour(
   client: Pick<ClickHouse, 'query'>,
   hour_ms: number,
-  lost: readonly LostFrames[] = [],
+  { lost = [], ledger = [] }: KnownRecords = {},
 ): Promise<HourReport> {
   const figures = { lost: 0, duplicated: 0, rollup_difference: 0 };
   const slice = { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + HOUR_MS, lost };
   const faults = await faultsWithin(client, slice);
   addFaults(figures, faults);
-  return { figures, failures: failuresOf(faults) };
+  const { missing } = await missingRows(client, ledger, dueInHour(ledger, hour_ms));
+  figures.lost = lostOf(figures.lost, missing);
+  return { figures, failures: failuresOf([...faults, ...missing.map(rowsMissing)]) };
 }
 
 function failuresOf(faults: readonly AuditFault[]): AuditFailure[] {
@@ -153,6 +184,7 @@ function failuresOf(faults: readonly AuditFault[]): AuditFailure[] {
 const figureOf = {
   clicks_missing: 'lost',
   frames_lost: 'lost',
+  rows_missing: 'lost',
   record_stands_twice: 'duplicated',
   rollup_differs: 'rollup_difference',
 } as const satisfies Record<AuditFault['fault'], keyof AuditFigures>;

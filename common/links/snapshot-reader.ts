@@ -6,6 +6,7 @@
  * Invariant: no outdated snapshot enters Redis after a change. A change leaves a marker for `markerMs`, longer than any
  * lookup may take, and entries are only added with SET NX, which fails while the marker exists.
  */
+import { isPaused } from '#common/clock.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
 
@@ -65,7 +66,7 @@ export class SnapshotReader<T extends object, R extends SnapshotRequest> {
     const { clock, source, store } = this.#options;
     for (let at = 0; at < requests.length; at += snapshotLimits.keysPerQueryMax) {
       const some = requests.slice(at, at + snapshotLimits.keysPerQueryMax);
-      if (clock() < this.#redisRestUntilMs) {
+      if (isPaused(clock(), this.#redisRestUntilMs)) {
         this.#queueForPostgres(some);
         continue;
       }
@@ -104,7 +105,7 @@ export class SnapshotReader<T extends object, R extends SnapshotRequest> {
     const { clock, source } = this.#options;
     while (this.#forPostgres.length > 0) {
       const requests = this.#forPostgres.splice(0, snapshotLimits.keysPerQueryMax);
-      if (clock() < this.#postgresRestUntilMs) {
+      if (isPaused(clock(), this.#postgresRestUntilMs)) {
         await Promise.all(requests.map((request) => this.#receiver.failed(request)));
         continue;
       }
@@ -136,7 +137,7 @@ export class SnapshotReader<T extends object, R extends SnapshotRequest> {
       const { redisTtlMs: ttlMs } = snapshotLimits;
       entries.push({ key: source.prefix + request.key, value: `${request.startedMs} ${json}`, ttlMs });
     }
-    if (entries.length === 0 || clock() < this.#redisRestUntilMs) return;
+    if (entries.length === 0 || isPaused(clock(), this.#redisRestUntilMs)) return;
     within(store.addMissing(entries), snapshotLimits.staleWaitMs).catch(() => this.#redisFailed());
   }
 

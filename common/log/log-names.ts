@@ -16,7 +16,10 @@ export class LogNames {
   readonly records: string;
   readonly marks: string;
   readonly marksRequest: string;
-  /** Publishers report twice a second up to which time their journals are committed: {machine, committed_to}. */
+  /**
+   * Publishers report twice a second up to which time their journals are committed: {machine, committed_to, sent_at},
+   * both by the machine's clock.
+   */
   readonly progress: string;
   /** Where gateways send ingest requests for clicks that Redis has lost. */
   readonly archive: string;

@@ -33,6 +33,13 @@ export interface SubscribeOptions {
   readonly group?: string;
 }
 
+interface PublishOptions {
+  readonly reply?: string;
+  readonly messageId?: string;
+  /** A header of its own, for a message with an id. */
+  readonly header?: readonly [name: string, value: string];
+}
+
 /** The operations of NATS that the record path uses. */
 export interface NatsClient {
   /** The installation's names of its stream and subjects. */
@@ -41,7 +48,7 @@ export interface NatsClient {
   readonly isClosed: boolean;
   /** Calls back after each reconnection: whatever was in flight may be lost. @returns a function that ends it. */
   onReconnect(callback: () => void): () => void;
-  publish(subject: string, bytes: Uint8Array, options?: { reply?: string; messageId?: string }): void;
+  publish(subject: string, bytes: Uint8Array, options?: PublishOptions): void;
   /** @returns a function that ends the subscription. */
   subscribe(subject: string, callback: (message: NatsMessage) => void, options?: SubscribeOptions): () => void;
   /** A unique subject. */
@@ -137,13 +144,14 @@ export class Nats implements NatsClient {
     return () => this.#reconnected.delete(callback);
   }
 
-  publish(subject: string, bytes: Uint8Array, options: { reply?: string; messageId?: string } = {}): void {
+  publish(subject: string, bytes: Uint8Array, options: PublishOptions = {}): void {
     if (options.messageId === undefined) {
       this.#connection.publish(subject, bytes, options.reply === undefined ? {} : { reply: options.reply });
       return;
     }
     const head = headers();
     head.set('Nats-Msg-Id', options.messageId);
+    if (options.header !== undefined) head.set(...options.header);
     this.#connection.publish(
       subject,
       bytes,

@@ -48,7 +48,7 @@ export const mutations: readonly Mutation[] = [
   {
     without: 'writing to Postgres what it had lost',
     file: 'ingest/recovery.ts',
-    from: 'await sink.numbers.learn(entry, Math.max(newest.raw, newest.rolled));',
+    from: 'await sink.numbers.learn(entry, Math.max(newest.raw, newest.rolled), lines);',
     to: 'held.inDoubt.addBatch(entry);',
   },
   {

@@ -91,7 +91,7 @@ test('the simulated Postgres stores leases, batches, marks and requests as the r
     const mark: LaneMarks = { ...lane, mark: random.between(1, 50), ahead: random.next() < 0.5 ? [] : [[60, 70]] };
     const frames = [{ producer_id: lane.producer_id, kind: lane.kind, from: at, to: at + 3 }];
     const parts = [{ table: 'clicks', partition: '202611', rows: 4, time_from: at, time_to: at + 9 }];
-    const entry: BatchEntry = { batch_no: batchNo, frames, parts, stream_time: at, is_partial: false };
+    const entry: BatchEntry = { batch_no: batchNo, frames, parts, stream_time: at, is_partial: false, is_again: false };
     const what = lease === undefined ? 'acquire' : random.pick(operationNames);
     if (lease === undefined || what === 'acquire') {
       const owner = random.pick(['one', 'two']);
@@ -110,10 +110,10 @@ test('the simulated Postgres stores leases, batches, marks and requests as the r
       const outcome = await same(what, (on) => on.commit(lease, batchNo, at, [mark], [batchNo - 1]));
       seen.add('value' in outcome ? 'committed' : 'not committed');
     } else if (what === 'discard') await same(what, (on) => on.discard(lease, batchNo));
-    else if (what === 'keepPartial') await same(what, (on) => on.keepPartial(lease, batchNo));
+    else if (what === 'keepPartial') await same(what, (on) => on.keepPartial(lease, batchNo, []));
     else if (what === 'learn') {
       const newestNo = Math.max(batchNo, last) + 1;
-      const outcome = await same(what, (on) => on.learn(lease, { ...entry, is_partial: true }, newestNo));
+      const outcome = await same(what, (on) => on.learn(lease, { ...entry, is_partial: true }, newestNo, []));
       if ('value' in outcome) begun[partition] = newestNo;
     } else if (what === 'moveMarks') await same(what, (on) => on.moveMarks(lease, [mark]));
     else if (what === 'recallMarks') await same(what, (on) => on.recallMarks(lease, [lane]));

@@ -206,7 +206,8 @@ export class SimulatedPostgres extends CallableServer {
           return { ...state, revisions };
         }),
       salt: (day) => read(() => String(day)),
-      reportProgress: () => read(() => true),
+      reportProgress: () => read(() => 0),
+      forgetLedger: () => read(() => undefined),
     };
   }
 

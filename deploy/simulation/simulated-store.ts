@@ -154,6 +154,11 @@ export class SimulatedStore implements RawStore {
     return this.#ask(() => undefined);
   }
 
+  /** The simulated Postgres has no ledger. */
+  rowsAbove(): Promise<readonly []> {
+    return this.#ask(() => []);
+  }
+
   daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]> {
     return this.#ask(() => this.#server.daysAbove(partition, batchNo));
   }

@@ -29,6 +29,12 @@ export interface EventError {
   readonly message: string;
 }
 
+/** When a request was received, by the clock of this process and by that of a store. Epoch ms. */
+export interface ReceiptTimes {
+  readonly receivedMs: number;
+  readonly storeMs: number;
+}
+
 /** A valid event. */
 export interface ReadEvent {
   readonly index: number;
@@ -65,7 +71,7 @@ const checkContext = bodyValidator(ContextSchema);
 type Fields = Record<string, unknown>;
 
 /** Reads the body of POST /sdk/events. */
-export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
+export function readBatch(body: RawBody, times: ReceiptTimes): Batch | Rejection {
   if (body.byteLength === 0) return invalid('body', 'must be a JSON object, but is empty');
   const text = body.text();
   if (text === null) return invalid('body', 'is not valid UTF-8');
@@ -77,14 +83,14 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
   }
   if (!isObject(value)) return invalid('body', 'must be a JSON object');
   const source = { line: isLine(text) ? body.latin1 : null, text, isSuspect: text.includes('\\u') };
-  if (!Object.hasOwn(value, 'events')) return collect([value], source, {}, nowMs, true);
+  if (!Object.hasOwn(value, 'events')) return collect([value], source, {}, times, true);
   const { events } = value;
   if (!Array.isArray(events)) return invalid('events', 'must be a list');
   if (events.length === 0) return invalid('events', 'must contain at least one event');
   if (events.length > EVENTS_MAX) return invalid('events', `must contain at most ${EVENTS_MAX} events`);
   const context = value['context'] ?? {};
   if (!isObject(context)) return invalid('context', 'must be an object');
-  return contextFault(context) ?? collect(events, source, context, nowMs, false);
+  return contextFault(context) ?? collect(events, source, context, times, false);
 }
 
 /** An item of another service's batch: as received, converted to our event format, and with its additional fields. */
@@ -95,10 +101,10 @@ export interface ForeignEvent {
 }
 
 /** Reads events from another service's client that are already converted to our format. */
-export function readEvents(foreign: readonly ForeignEvent[], nowMs: number): Batch {
+export function readEvents(foreign: readonly ForeignEvent[], times: ReceiptTimes): Batch {
   const source = { line: null, text: '', isSuspect: true };
   const events = foreign.map(({ event }) => event);
-  return { ...collect(events, source, {}, nowMs, false), foreign };
+  return { ...collect(events, source, {}, times, false), foreign };
 }
 
 interface Source {
@@ -129,7 +135,13 @@ const contextNames = ['install_id', 'device_id', 'user_id', 'session_id', 'platf
 export const noIdentity = 'one of install_id, device_id and user_id is required';
 const unstorable = 'contains a NUL or an unpaired surrogate';
 
-function collect(values: readonly unknown[], source: Source, context: Fields, nowMs: number, isSingle: boolean): Batch {
+function collect(
+  values: readonly unknown[],
+  source: Source,
+  context: Fields,
+  times: ReceiptTimes,
+  isSingle: boolean,
+): Batch {
   const events: ReadEvent[] = [];
   const errors: EventError[] = [];
   const shared: Record<string, string> = {};
@@ -141,7 +153,7 @@ function collect(values: readonly unknown[], source: Source, context: Fields, no
   for (let index = 0; index < values.length; index++) {
     const value = values[index];
     const read = isObject(value)
-      ? readEvent(value, source.isSuspect, index, isKnown, nowMs)
+      ? readEvent(value, source.isSuspect, index, isKnown, times)
       : fault('', 'must be an object');
     if ('message' in read) errors.push(errorOf(value, index, read));
     else events.push(read);
@@ -165,7 +177,7 @@ function readEvent(
   isSuspect: boolean,
   index: number,
   isKnown: boolean,
-  nowMs: number,
+  times: ReceiptTimes,
 ): ReadEvent | FieldError {
   const refused = checkEvent(value)?.errors[0];
   if (refused) return refused.field === 'body' ? fault('', refused.message) : refused;
@@ -178,7 +190,7 @@ function readEvent(
   if (!isKnown && !value['install_id'] && !value['device_id'] && !value['user_id']) {
     return fault('device_id', noIdentity);
   }
-  const time = eventTime(value['timestamp'], nowMs);
+  const time = eventTime(value['timestamp'], times.receivedMs, times.storeMs);
   if (typeof time === 'string') return fault('timestamp', time);
   const revenue = isObject(value['revenue']) ? readRevenue(value['revenue']) : null;
   if (revenue && 'field' in revenue) return revenue;

@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { DAY_MS } from '#common/durations.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
@@ -197,4 +197,34 @@ test('an event with an unknown currency is rejected, and the message names it', 
   const sent = { name: 'buy', device_id: 'd', revenue: { amount: 1, currency: 'XYZ' } };
   const answer = await edge.post('/sdk/events', key, sent);
   expect([answer.status, answer.body.error.details.field]).toEqual([400, 'revenue.currency']);
+});
+
+test.each([
+  ['at 2023', Date.UTC(2023, 2, 1) - Date.now()],
+  ['800 days ahead', 800 * DAY_MS],
+])('an edge with a clock %s refuses no event or install with its right time', async (_, offMs) => {
+  const { app_id, key } = await edge.app();
+  const rightNow = Date.now;
+  const right = new Date(rightNow() - 60_000).toISOString();
+  const wrongClock = vi.spyOn(Date, 'now').mockImplementation(() => rightNow() + offMs);
+  try {
+    // The first answer of Redis tells the edge its time.
+    for (const body of [event({ timestamp: right }), { events: [event({ timestamp: right }), event()] }]) {
+      expect(await edge.post('/sdk/events', key, body)).toMatchObject({ status: 202, body: { rejected: 0 } });
+    }
+    const install = { platform: 'ios', device_id: `d${offMs}`, installed_at: right };
+    expect((await edge.post('/sdk/install', key, install)).status).toBe(201);
+    const tracked = {
+      type: 'track',
+      event: 'x',
+      userId: 'u1',
+      timestamp: right,
+      sentAt: new Date(rightNow()).toISOString(),
+    };
+    expect((await edge.post('/sdk/segment/v1/batch', key, { batch: [tracked] })).status).toBe(200);
+  } finally {
+    wrongClock.mockRestore();
+  }
+  // Not moved by what the edge takes for the error of the client's clock.
+  expect(recorded(app_id).find(({ name }) => name === 'x')?.time).toBe(Date.parse(right));
 });

@@ -40,11 +40,12 @@ export const trackEvents = sdkRoute({
       example: { accepted: 1, duplicates: 0, rejected: 0, errors: [] },
     },
   },
-  async handle({ events }, { caller, rawBody, ip, receivedMs, header }) {
+  async handle({ events, storeClock }, { caller, rawBody, ip, receivedMs, header }) {
     if (!/^application\/json\s*(;|$)/i.test(header('content-type'))) {
       return invalid('content-type', 'the header must be application/json');
     }
-    const [tracking, isSingle] = begin(events, rawBody, { app: caller.app, ip, receivedMs });
+    const storeMs = receivedMs - storeClock.aheadMs;
+    const [tracking, isSingle] = begin(events, rawBody, { app: caller.app, ip, receivedMs, storeMs });
     const tracked = await tracking;
     if (tracked instanceof Rejection) return tracked;
     if (tracked.accepted + tracked.duplicates > 0) return { status: 202, body: tracked };
@@ -60,7 +61,7 @@ function begin(
   body: RawBody,
   sender: Sender,
 ): [tracking: Promise<Tracked | Rejection>, isSingle: boolean] {
-  const batch = readBatch(body, sender.receivedMs);
+  const batch = readBatch(body, sender);
   return batch instanceof Rejection ? [Promise.resolve(batch), false] : [events.track(batch, sender), batch.isSingle];
 }
 

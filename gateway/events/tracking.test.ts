@@ -46,6 +46,8 @@ function linksWith(text: string) {
   };
 }
 
+const times = { receivedMs: now, storeMs: now };
+
 /** Tracks a batch of this many events, each with its own link, as the gateway would. */
 async function track(count: number, linkText: string, more: { context?: object; indent?: number } = {}) {
   const events = Array.from({ length: count }, (_, n) => ({
@@ -56,10 +58,10 @@ async function track(count: number, linkText: string, more: { context?: object; 
   const context = { device_id: 'd', ...more.context };
   const body = new RawBody(Buffer.from(JSON.stringify({ context, events }, null, more.indent ?? 0)));
   expect(body.byteLength).toBeLessThan(1_048_576);
-  const batch = readBatch(body, now);
+  const batch = readBatch(body, times);
   if (!('events' in batch)) throw new Error(batch.message);
   const tracking = new EventTracking(new RecordWriter(journal, 1), linksWith(linkText));
-  return { sent: events, answer: await tracking.track(batch, { app, ip: '203.0.113.9', receivedMs: now }) };
+  return { sent: events, answer: await tracking.track(batch, { app, ip: '203.0.113.9', ...times }) };
 }
 
 /** Events in the journal, as ingest reads them. */

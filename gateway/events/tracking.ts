@@ -17,7 +17,7 @@ import { jsonText } from '#common/log/record.ts';
 import { isConversion } from '#common/revenue.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import type { PendingRecord, RecordWriter } from '#gateway/record-writer.ts';
-import { type Batch, cutOutOf, type EventError, type ReadEvent, writtenAnew } from './batch.ts';
+import { type Batch, cutOutOf, type EventError, type ReadEvent, type ReceiptTimes, writtenAnew } from './batch.ts';
 import { RecentIds } from './recent-ids.ts';
 import { excerptOf, reasonOf } from './refusal.ts';
 
@@ -30,10 +30,9 @@ export interface Tracked {
   readonly errors: readonly EventError[];
 }
 
-export interface Sender {
+export interface Sender extends ReceiptTimes {
   readonly app: AppSnapshot;
   readonly ip: string;
-  readonly receivedMs: number;
 }
 
 export class EventTracking {

@@ -38,7 +38,7 @@ export class ForeignTracking {
       return unavailable('Aliases cannot be stored at the moment. Send the batch again later.');
     }
     const joined = await this.#joined(app_id, foreign);
-    const tracked = await this.#events.track(readEvents(joined, sender.receivedMs), sender);
+    const tracked = await this.#events.track(readEvents(joined, sender), sender);
     if (tracked instanceof Rejection) return tracked;
     for (const { call } of calls) this.counters[call]++;
     const errors = tracked.errors.map((error) => ({ ...error, index: places[error.index] ?? error.index }));

@@ -3,13 +3,21 @@
  * difference to our time of receipt is the error of the clock. The services themselves calculate it in the same way.
  */
 import { MINUTE_MS } from '#common/durations.ts';
-import { readTime } from '#common/event-time.ts';
+import { EVENT_AHEAD_MAX_MS, readTime } from '#common/event-time.ts';
 
 /** When a request was received and sent. */
 export interface Receipt {
   readonly receivedMs: number;
   /** The time of sending according to the client; unchecked. */
   readonly sentAt: unknown;
+}
+
+/**
+ * By which of our clocks a client's is judged. If they differ by more than an hour, that of the store: all edges share
+ * it, and ingest corrects only the times that an edge took from its own clock.
+ */
+export function ourTime(receivedMs: number, storeMs: number): number {
+  return Math.abs(receivedMs - storeMs) > EVENT_AHEAD_MAX_MS ? storeMs : receivedMs;
 }
 
 /** Smaller differences, from network delay or a slightly wrong clock, are not corrected. */

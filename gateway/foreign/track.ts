@@ -15,7 +15,7 @@ import type { ForeignItem, SentItems } from './fields.ts';
 import { posthogError, posthogItem } from './posthog-batch.ts';
 import { readPosthogBody, unpackPosthogBody } from './posthog-body.ts';
 import { segmentError, segmentItem } from './segment-batch.ts';
-import type { Receipt } from './sent-time.ts';
+import { ourTime, type Receipt } from './sent-time.ts';
 
 /** How items of a service are read, and how it answers. */
 interface Service {
@@ -158,7 +158,7 @@ export const trackPosthog = sdkRoute({
 });
 
 async function track(
-  { foreign }: GatewayDeps,
+  { foreign, storeClock }: GatewayDeps,
   { caller, ip, receivedMs, header }: Pick<Request<AppCaller>, 'caller' | 'ip' | 'receivedMs' | 'header'>,
   { itemOf, asSent, answer }: Service,
   { items, nameOf, keys, sentAt }: SentItems,
@@ -168,8 +168,9 @@ async function track(
   if (items.length > EVENTS_MAX) return invalid('batch', `must contain at most ${EVENTS_MAX} events`);
   // Most of these clients run on servers, whose address is unrelated to the user; a browser's address is the user's.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
-  const foreignItems = items.map((item) => itemOf(item, { receivedMs, sentAt }));
-  const tracked = await foreign.track(foreignItems, { app: caller.app, ip: userIp, receivedMs });
+  const storeMs = receivedMs - storeClock.aheadMs;
+  const foreignItems = items.map((item) => itemOf(item, { receivedMs: ourTime(receivedMs, storeMs), sentAt }));
+  const tracked = await foreign.track(foreignItems, { app: caller.app, ip: userIp, receivedMs, storeMs });
   if (tracked instanceof Rejection) return tracked;
   const { accepted, duplicates, rejected } = tracked;
   const errors = tracked.errors.map((error) => asSent(error, items[error.index]));

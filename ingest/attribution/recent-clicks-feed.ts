@@ -42,6 +42,7 @@ import type { NatsClient } from '#common/stores/nats.ts';
 import { isRedisFull, isRedisUnavailable, isReplyError, type Redis, type Script } from '#common/stores/redis.ts';
 import type { Time, Timer } from '#common/time.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
+import type { StoreTimes } from '#ingest/frame-clock.ts';
 import { LogReader, type ReaderProgress } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
 import { type Agent, ClickAgents } from './click-agents.ts';
@@ -81,6 +82,7 @@ export interface FeedOptions {
   readonly clicks: RecentClicks;
   readonly apps: Pick<KnownApps, 'lastOf'>;
   readonly partition: number;
+  readonly storeTimes?: StoreTimes;
   readonly time: Time;
   readonly log: (line: string) => void;
   /** Shared by all feeds of a process. */
@@ -205,13 +207,14 @@ export class RecentClicksFeed {
   }
 
   #read(): void {
-    const { nats, partition, time, log } = this.#options;
+    const { nats, partition, time, log, storeTimes } = this.#options;
     this.#followed = undefined;
     this.#reader?.stop();
     this.#reader = new LogReader({
       nats,
       time,
       partition,
+      storeTimes,
       kind: 'click',
       position: () => this.#position,
       onFrame: (frame) => {

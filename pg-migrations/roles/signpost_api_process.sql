@@ -32,7 +32,7 @@ GRANT SELECT (id, organization_id) ON saved_views TO signpost_api_process;
 GRANT SELECT (id, organization_id) ON utm_templates TO signpost_api_process;
 GRANT SELECT ON shared_pages TO signpost_api_process;
 GRANT SELECT ON exchange_rates TO signpost_api_process;
-GRANT SELECT ON ingest.lost_frames, ingest.progress TO signpost_api_process;
+GRANT SELECT ON ingest.ledger, ingest.lost_frames, ingest.progress TO signpost_api_process;
 GRANT SELECT (owner, expires_at) ON ingest.lease TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON hourly_audits TO signpost_api_process;
 DO $$
