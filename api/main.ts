@@ -7,6 +7,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
+import { exposeHeld } from '#common/installation-state.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
 import { StoreLog } from '#common/process/store-log.ts';
@@ -48,6 +49,7 @@ const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimit
 
 const api = apiParts(config, { db, redis, clickhouse, log, stores }, systemClock);
 exposeAsOf(metrics, db);
+exposeHeld(metrics, api.state);
 exposeOutbox(metrics, api.outbox);
 exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);
@@ -66,6 +68,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: systemClock }),
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
+  api.state,
   api.hostChecks,
   api.imports,
   api.linkLearner,
@@ -78,6 +81,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       postgres: () => db.isReady(),
       redis: () => redis.isReady(),
       clickhouse: () => clickhouse.isReachable(),
+      secret: api.state.check,
     },
     certificateQuestion(db),
   ),

@@ -8,6 +8,8 @@ import type { Clock } from '#common/clock.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import { Encryption, parseSecretKeys } from '#common/encryption.ts';
 import { type Guard, isChange, type Mount } from '#common/http/mount.ts';
+import { secretGuard } from '#common/http/secret-guard.ts';
+import { InstallationState } from '#common/installation-state.ts';
 import { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { announceChanges } from '#common/links/link-changes.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
@@ -43,7 +45,7 @@ import { ImportWorker } from './imports/import-worker.ts';
 import { countLinks } from './link-counts.ts';
 import { LiveFeed } from './live/live-feed.ts';
 import { Mailer } from './mail/mailer.ts';
-import { type SmtpOptions, smtpSender } from './mail/smtp.ts';
+import { type SendMail, type SmtpOptions, smtpSender } from './mail/smtp.ts';
 import { smtpSettings } from './mail/smtp-settings.ts';
 import { type LinkLearner, linkLearnerWith } from './migration/link-learner.ts';
 import { Outbox } from './outbox.ts';
@@ -70,6 +72,7 @@ export interface ApiParts {
   /** Also rate-limits requests to unknown paths. */
   readonly guard: Guard;
   readonly about: About;
+  readonly state: InstallationState;
   /** Started after Redis, stopped before it. */
   readonly outbox: Outbox;
   readonly auditTrail: AuditTrail;
@@ -90,6 +93,8 @@ export const readLimits = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_00
 /** For passwords of shared pages, so that logins do not wait for them. */
 const visitorPasswords = { runningMax: 1, perKeyMax: 1, waitingMax: 8, keysMax: 64 };
 
+const sent = 'mail, imports from Branch and questions to old link services';
+
 /** @throws if SECRET_KEY or an OAuth setting is unusable. */
 export function apiParts(
   config: ProcessConfig<'api'>,
@@ -102,17 +107,16 @@ export function apiParts(
   const limiter = new RateLimiter(redis.script(limitScript), limits, new CountedAddresses(secrets), clock);
   const auth = authParts({ db, redis, secrets, tokens, config, clock });
   const guardParts = { ...auth, db, limiter, tokens, clock };
-  const guard = apiGuard(guardParts);
+  const state = new InstallationState({ db, secrets, log, sends: sent, writesSecretCheck: true });
+  const { maySend } = state;
+  const guard = secretGuard(state, apiGuard(guardParts));
   const appSnapshots = new AppSnapshots(redis);
   const encryption = new Encryption(secrets);
   const outbox = new Outbox({ db, redis, appSnapshots, log, time });
-  const onNatsError = stores?.of('NATS', config.API_NATS_URL ? 'API_NATS_URL' : 'NATS_URL') ?? (() => undefined);
-  const natsUrl = config.API_NATS_URL || config.NATS_URL;
-  const logOptions = { natsUrl, installation: config.INSTALLATION, onNatsError };
+  const logOptions = logOptionsOf(config, stores);
   const live = new LiveFeed({ ...logOptions, log });
-  const mailServer = smtpSettings(config);
-  const send = mailServer === null ? null : smtpSender(mailServer, smtp);
-  const mailer = new Mailer({ db, encryption, log, send, time });
+  const send = sendMailWith(config, smtp);
+  const mailer = new Mailer({ db, encryption, log, send, time, maySend });
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
@@ -149,9 +153,9 @@ export function apiParts(
   };
   const deliverChanges = () => outbox.tell();
   const hostChecks = new HostChecks({ db, log, time, dnsServers: config.DNS_SERVERS, deliverChanges });
-  const branch = { links: branchLinksWith(config), encryption };
+  const branch = { links: branchLinksWith(config), encryption, maySend };
   const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, time, deliverChanges, branch });
-  const linkLearner = linkLearnerWith(config, { redis, tenancy: deps.tenancy, limiter, clock, log });
+  const linkLearner = linkLearnerWith(config, { redis, tenancy: deps.tenancy, limiter, clock, log, maySend });
   const { once } = new Idempotency({ db, encryption, log });
   const auditTrail = new AuditTrail(db, clock, log);
   return {
@@ -160,7 +164,7 @@ export function apiParts(
     about: aboutApi(config),
     outbox,
     auditTrail,
-    ...{ hostChecks, live, imports, linkLearner, mailer },
+    ...{ state, hostChecks, live, imports, linkLearner, mailer },
   };
 }
 
@@ -178,4 +182,14 @@ export function aboutApi(config: ProcessConfig<'api'>): About {
     serverUrl: config.API_PUBLIC_URL || `https://${config.API_HOST}:${config.API_PORT}/v1`,
     limits: configuredLimits(config),
   };
+}
+
+function sendMailWith(config: ProcessConfig<'api'>, smtp: ApiClients['smtp']): SendMail | null {
+  const mailServer = smtpSettings(config);
+  return mailServer === null ? null : smtpSender(mailServer, smtp);
+}
+
+function logOptionsOf(config: ProcessConfig<'api'>, stores: ApiClients['stores']) {
+  const onNatsError = stores?.of('NATS', config.API_NATS_URL ? 'API_NATS_URL' : 'NATS_URL') ?? (() => undefined);
+  return { natsUrl: config.API_NATS_URL || config.NATS_URL, installation: config.INSTALLATION, onNatsError };
 }

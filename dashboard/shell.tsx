@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { call } from './api.ts';
+import { time } from './format.ts';
 import { useMe } from './me.ts';
 import { Dialog } from './parts/dialog.tsx';
 import { Choice } from './parts/fields.tsx';
@@ -66,6 +67,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       </header>
       <main className="main">
         <Offline />
+        <Held />
         {children}
       </main>
       {helps ? <Shortcuts onClose={() => setHelps(false)} /> : null}
@@ -112,6 +114,17 @@ function Account() {
           {t('logout')}
         </button>
       </div>
+    </div>
+  );
+}
+
+/** In a restored copy, for owners. */
+function Held() {
+  const { outbound_held_since: since } = useMe();
+  if (since === null) return null;
+  return (
+    <div className="notice warn head" role="status">
+      {t('outbound.held', { since: time(since, new Intl.DateTimeFormat().resolvedOptions().timeZone) })}
     </div>
   );
 }

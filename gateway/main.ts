@@ -1,7 +1,9 @@
 /** Entry point of the SDK edge: keys, matches, installs, events. */
 import { systemClock } from '#common/clock.ts';
+import { parseSecretKeys } from '#common/encryption.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
+import { InstallationState } from '#common/installation-state.ts';
 import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { processConfig } from '#common/process/config.ts';
@@ -48,7 +50,8 @@ const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
 const archive = new NatsClickArchive(
   Nats.connect({ url: natsUrl, name, installation, onRefusal: onNatsError, onError: onNatsError }),
 );
-const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
+const state = new InstallationState({ db, secrets: parseSecretKeys(config.SECRET_KEY), log });
+const gateway = gatewayParts(config, { db, redis, journal, cache, archive, state }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 
 const server = new ServerPart({
@@ -67,12 +70,14 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
+  state,
   new InstallRetention({ db, retentionDays: config.RETENTION_DAYS, log }),
   telemetryPart(config, metrics, {
     listening: server.check,
     journal: () => journal.isWritable || 'nothing can be recorded',
     postgres: () => db.isReady(),
     redis: () => redis.isReady(),
+    secret: state.check,
   }),
   server,
 ]);

@@ -7,6 +7,8 @@ import type { Clock } from '#common/clock.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
+import { secretGuard } from '#common/http/secret-guard.ts';
+import type { InstallationState } from '#common/installation-state.ts';
 import type { Journal } from '#common/journal/journal.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import { announceChanges } from '#common/links/link-changes.ts';
@@ -45,6 +47,7 @@ export interface GatewayClients {
   /** Finds links by URL; started and stopped by its creator. */
   readonly cache: LinkCache;
   readonly archive: ClickLookup;
+  readonly state: Pick<InstallationState, 'secret' | 'look'>;
 }
 
 export interface GatewayParts {
@@ -57,14 +60,14 @@ export interface GatewayParts {
 
 /** @throws if SECRET_KEY is invalid. */
 export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayClients, clock: Clock): GatewayParts {
-  const { db, redis, journal, cache, archive } = clients;
+  const { db, redis, journal, cache, archive, state } = clients;
   const limits = configuredLimits(config);
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const counted = new CountedAddresses(secrets);
   const limiter = new RateLimiter(redis.script(limitScript), limits, counted, clock);
   const keys = new ApiKeys(secrets);
   const check = new KeyCheck({ redis, db, keys, limits, addresses: counted, clock });
-  const guard = gatewayGuard({ check, limiter });
+  const guard = secretGuard(state, gatewayGuard({ check, limiter }));
   const records = new RecordWriter(journal, config.LOG_PARTITIONS);
   const links = new LinkIndex(db, clock, cache);
   const clicks = new RecentClicks(redis);

@@ -445,6 +445,15 @@ CREATE TABLE public.install_names (
   CONSTRAINT install_names_pkey PRIMARY KEY (app_id, name)
 );
 
+CREATE TABLE public.installation (
+  only_row boolean NOT NULL DEFAULT true,
+  store text NOT NULL DEFAULT ''::text,
+  secret_check text,
+  outbound_held_since timestamp with time zone,
+  CONSTRAINT installation_only_row_check CHECK (only_row),
+  CONSTRAINT installation_pkey PRIMARY KEY (only_row)
+);
+
 CREATE TABLE public.invitations (
   id text NOT NULL,
   organization_id text NOT NULL,
@@ -1427,6 +1436,21 @@ AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at
          OR EXISTS (SELECT FROM released_hosts WHERE host = wanted AND organization_id <> mine) $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_installation()
+ RETURNS TABLE(secret_check text, outbound_held_since timestamp with time zone)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+BEGIN
+  IF EXISTS (SELECT FROM installation i WHERE i.store <> signpost_store()) THEN
+    UPDATE installation i SET outbound_held_since = now() WHERE i.store <> '' AND i.store <> signpost_store() AND i.outbound_held_since IS NULL;
+    UPDATE installation i SET store = signpost_store() WHERE i.store = '';
+  END IF;
+  RETURN QUERY SELECT i.secret_check, i.outbound_held_since FROM installation i;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_invitation_of(hash bytea, at timestamp with time zone)
  RETURNS TABLE(id text, organization_id text, organization_name text, email text, role text, has_account boolean)
  LANGUAGE sql
@@ -1522,6 +1546,16 @@ BEGIN
     VALUES (of_app, new_install_id, of_click, new_answer, new_record, at_time, again);
   RETURN QUERY SELECT true, new_install_id, new_answer, new_record, again;
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_keep_secret_check(p_sealed text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+  UPDATE installation SET secret_check = p_sealed WHERE secret_check IS NULL
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_link_text(short_code text, path text, title text, campaign text)
@@ -2032,6 +2066,16 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_sealed_sample()
+ RETURNS TABLE(id text, api_key_ciphertext text)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+  SELECT a.id, a.api_key_ciphertext FROM apps a WHERE a.deleted_at IS NULL ORDER BY a.created_at DESC LIMIT 1
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_set_role(actor text, organization text, member text, wanted text)
  RETURNS text
  LANGUAGE plpgsql
@@ -2051,6 +2095,16 @@ BEGIN
   UPDATE memberships SET role = wanted WHERE organization_id = organization AND user_id = member;
   RETURN 'done';
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_store()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+  SELECT c.system_identifier || '/' || d.oid FROM pg_control_system() c, pg_database d WHERE d.datname = current_database()
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_store_ad_postback(host_app text, app_store_id text, fields jsonb)

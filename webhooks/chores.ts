@@ -26,6 +26,8 @@ interface Check {
 export interface ChoreParts {
   readonly store: MessageStore;
   readonly log: Pick<Log, 'warn' | 'info'>;
+  /** While nothing is sent, no message ages. */
+  readonly maySend: () => boolean;
   /** Replaced in tests. */
   readonly pendingMax?: number;
   readonly rowsAtOnce?: number;
@@ -63,6 +65,7 @@ export class Chores {
   async look(): Promise<void> {
     const { store, log, pendingMax } = this.#parts;
     try {
+      if (!this.#parts.maySend()) return;
       for (const endpointId of await store.overfull(pendingMax)) {
         const isDisabled = await store.disable(endpointId, 'backlog');
         if (isDisabled)

@@ -607,3 +607,29 @@ test('messages that are dated a year ahead, with a lease or without, are deliver
   await stage.deliverAll();
   expect(to.ids().sort()).toEqual([...ids].sort());
 });
+
+test('while nothing may be sent, nothing is claimed, counted or deleted, however old it is', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.addMessages(endpoint);
+  await stage.db.execute(`UPDATE webhook_messages SET created_at = now() - interval '60 days' WHERE id = $1`, [id]);
+  const held = stage.process({ maySend: () => false });
+  expect(await held.claim()).toBe(0);
+  await stage.newChores({ maySend: () => false }).look();
+  expect(await stage.message(id)).toMatchObject({ status: 'pending', tries: 0 });
+  await stage.deliverAll();
+  expect(to.received).toHaveLength(1);
+});
+
+test('a secret that cannot be decrypted does not count against its endpoint', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  await stage.db.execute('UPDATE webhook_endpoints SET secret_ciphertext = $2 WHERE id = $1', [endpoint.id, 'k9.lost']);
+  const [id = ''] = await stage.addMessages(endpoint);
+  await stage.deliverAll();
+  expect(await ends(endpoint)).toEqual({ disabled_reason: null, isFailing: false });
+  expect([await stage.outcomes(endpoint), (await stage.message(id))?.status]).toEqual([
+    ['secret_unreadable'],
+    'pending',
+  ]);
+});

@@ -45,6 +45,8 @@ export interface DeliveryParts extends Pick<OutboundRules, 'resolve' | 'reachabl
   readonly readQuery: ReadQuery;
   readonly clock: Clock;
   readonly log: Pick<Log, 'warn' | 'info' | 'error'>;
+  /** False in a restored copy, and with a wrong SECRET_KEY: then nothing is claimed, so nothing counts as failed. */
+  readonly maySend: () => boolean;
   /** Replaced in tests. */
   readonly timeLimitMs?: number;
   readonly drainMs?: number;
@@ -90,7 +92,7 @@ export class Deliveries {
   /** Claims due messages and starts to deliver them. @returns the number of messages. Never rejects. */
   async claim(): Promise<number> {
     const free = concurrentMax - this.#underWay.size;
-    if (free === 0 || this.#isStopping) return 0;
+    if (free === 0 || this.#isStopping || !this.#parts.maySend()) return 0;
     try {
       const messages = await this.#parts.store.claim(this.#lease, free);
       for (const message of messages) {
@@ -126,6 +128,10 @@ export class Deliveries {
       const outcome = await this.#send(message, attemptedMs);
       if (outcome.kind === 'uncovered') return await store.remove(message);
       if (outcome.kind === 'aborted') return await store.release(message);
+      if (outcome.kind === 'failed' && outcome.reason === 'secret_unreadable') {
+        const attempt = { message, attemptedMs, durationMs: sinceStart(), ...namesOf(outcome) };
+        return await this.#giveUp(attempt, 'SECRET_KEY cannot decrypt the secret of the endpoint');
+      }
       await this.#settle({ message, attemptedMs, durationMs: sinceStart(), ...namesOf(outcome) }, outcome);
     } catch (err) {
       if (isOutage(err)) return this.#note(false, err);
@@ -163,8 +169,7 @@ export class Deliveries {
     let secrets: string[];
     try {
       secrets = [message.secret_ciphertext ?? '', ...(previous === null ? [] : [previous])].map(secretOf);
-    } catch (err) {
-      this.#parts.log.warn({ err, endpoint_id }, 'the secret of a webhook endpoint cannot be decrypted');
+    } catch {
       return { kind: 'failed', reason: 'secret_unreadable' };
     }
     const body = await payloadOf(message, shortUrl, readClicks);

@@ -3,6 +3,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { Encryption, parseSecretKeys } from '#common/encryption.ts';
 import { resolveWith } from '#common/host-addresses.ts';
+import { exposeHeld, InstallationState } from '#common/installation-state.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
@@ -35,10 +36,12 @@ const [first = ''] = urlsIn(config.CLICKHOUSE_URL);
 const onError = stores.of('ClickHouse', 'CLICKHOUSE_URL');
 const clickhouse = new ClickHouse({ url: first, reads: readLimits, requestTimeoutMs: 15_000, onError });
 const store = new MessageStore(db);
+const secrets = parseSecretKeys(config.SECRET_KEY);
+const state = new InstallationState({ db, secrets, log, sends: 'webhooks and postbacks' });
 const fanOut = new FanOut({ db, clickhouse, log });
 const deliveries = new Deliveries({
   store,
-  encryption: new Encryption(parseSecretKeys(config.SECRET_KEY)),
+  encryption: new Encryption(secrets),
   shortUrl: shortUrlWith(config),
   readClicks: clicksIn(clickhouse),
   readQuery: queriesIn(clickhouse),
@@ -46,9 +49,11 @@ const deliveries = new Deliveries({
   reachable: new ReachableAddresses(config.WEBHOOK_ALLOWED_NETWORKS),
   clock: systemClock,
   log,
+  maySend: state.maySend,
 });
-const chores = new Chores({ store, log });
+const chores = new Chores({ store, log, maySend: state.maySend });
 
+exposeHeld(metrics, state);
 exposeCounter(
   metrics,
   'signpost_webhooks_attempts_total',
@@ -96,8 +101,13 @@ exposeGauge(
 await new Lifecycle({ log }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
+  state,
   chores,
-  telemetryPart(config, metrics, { postgres: () => db.isReady(), clickhouse: () => clickhouse.isReachable() }),
+  telemetryPart(config, metrics, {
+    postgres: () => db.isReady(),
+    clickhouse: () => clickhouse.isReachable(),
+    secret: state.check,
+  }),
   fanOut,
   deliveries,
 ]);

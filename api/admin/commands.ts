@@ -5,6 +5,7 @@ import { passwordRule } from '#api/password-strength.ts';
 import type { Role } from '#api/route.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
+import { sealedSecretCheck } from '#common/installation-state.ts';
 import {
   addMember,
   createFirstUser,
@@ -20,6 +21,7 @@ import { addExplainCommand } from './explain.ts';
 import { addHostCommands } from './host-commands.ts';
 import { addImportCommand } from './import-command.ts';
 import { addMachineCommands } from './machine-commands.ts';
+import { addOutboundCommands } from './outbound-commands.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRateCommands } from './rate-commands.ts';
 import { addRemovalCommands } from './removal-commands.ts';
@@ -52,6 +54,7 @@ export function adminProgram(context: AdminContext): Command {
   addSecondFactorCommands(program, context);
   addMachineCommands(program, context);
   addSalvageCommand(program, context);
+  addOutboundCommands(program, context);
   addRateCommands(program, context);
   addSecretCommands(program, context);
   return program;
@@ -190,6 +193,8 @@ function addSecretCommands(program: Command, context: AdminContext): void {
       await reencryptWebhookSecrets(db, new Encryption(keys));
       await reencryptMail(db, new Encryption(keys));
       await reencryptImportKeys(db, new Encryption(keys));
+      // Last: from now on, a process without the newest key refuses to work, and one without the others does not.
+      await db.execute('UPDATE installation SET secret_check = $1', [sealedSecretCheck(new Encryption(keys))]);
       context.print(`${count} API keys are now encrypted with key ${keys[0]?.id}.`);
     });
 }

@@ -341,7 +341,11 @@ function process(time: Time = systemTime): ImportWorker {
   const links = reader(['127.0.0.1'], time);
   const encryption = new Encryption(parseSecretKeys(api.secretKey));
   const parts = { db, tenancy: new Tenancy(db), clock: systemClock, log: { warn: () => undefined } };
-  return new ImportWorker({ ...parts, deliverChanges: async () => true, branch: { links, encryption } });
+  return new ImportWorker({
+    ...parts,
+    deliverChanges: async () => true,
+    branch: { links, encryption, maySend: () => true },
+  });
 }
 
 test('processes that end between and within chunks store every row once, and ask again only for the chunk in which they ended', {

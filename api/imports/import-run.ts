@@ -32,7 +32,12 @@ export interface ImportWorkerParts {
   readonly time?: WorkerTime;
   readonly deliverChanges: () => Promise<boolean>;
   /** Absent: this process does not handle imports from Branch. */
-  readonly branch?: { readonly links: Pick<BranchLinks, 'ask'>; readonly encryption: Encryption };
+  readonly branch?: {
+    readonly links: Pick<BranchLinks, 'ask'>;
+    readonly encryption: Encryption;
+    /** False in a restored copy. */
+    readonly maySend: () => boolean;
+  };
 }
 
 export interface Stopping {

@@ -112,6 +112,7 @@ export class ImportWorker {
   }
 
   async #pass(lane: Lane): Promise<void> {
+    if (lane === 'asking' && this.#parts.branch?.maySend() === false) return;
     const wanted = { worker: this.#workers[lane], id: null, asks: lane === 'asking' };
     try {
       while (!this.#isStopped && (await this.#workOn(wanted, () => this.#isStopped)));

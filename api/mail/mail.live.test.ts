@@ -63,12 +63,14 @@ async function rowOf(recipient: string): Promise<MailRow | undefined> {
 const makeDue = (recipient: string) =>
   api.db.execute('UPDATE mails SET due_at = now() WHERE recipient = $1', [recipient]);
 
+const quiet = { warn: () => undefined, info: () => undefined };
+
 /** A mailer of another process, or with a different mail server. */
 function otherMailer(settings: Partial<SmtpSettings> = {}): Mailer {
   const base = { host: '127.0.0.1', port: smtp.port, isSecure: false, allowsPlain: false, ...login };
   const send = smtpSender({ ...base, from: 'links@example.com', ...settings }, { ca: certificate.cert, stepMs: 500 });
   const encryption = new Encryption(parseSecretKeys(api.secretKey));
-  return new Mailer({ db: api.db, encryption, send, log: { warn: () => undefined, info: () => undefined } });
+  return new Mailer({ db: api.db, encryption, send, log: quiet, maySend: () => true });
 }
 
 test('an invited person gets the link by mail, over TLS, in the language of the request, and joins with it', async () => {
@@ -142,7 +144,7 @@ test('an attempt whose lease has ended changes nothing any more', async () => {
       answer = done;
     });
   const encryption = new Encryption(parseSecretKeys(api.secretKey));
-  const slow = new Mailer({ db: api.db, encryption, send, log: { warn: () => undefined, info: () => undefined } });
+  const slow = new Mailer({ db: api.db, encryption, send, log: quiet, maySend: () => true });
   const looking = slow.look();
   await expect.poll(() => answer).toBeDefined();
   await makeDue(email);
@@ -184,8 +186,7 @@ test.each([
   const trust = name === 'an unknown certificate' ? {} : { ca: certificate.cert };
   const send = smtpSender({ ...base, from: 'links@example.com', ...settings }, { ...trust, stepMs: 2_000 });
   const encryption = new Encryption(parseSecretKeys(api.secretKey));
-  const log = { warn: () => undefined, info: () => undefined };
-  await new Mailer({ db: api.db, encryption, send, log }).look();
+  await new Mailer({ db: api.db, encryption, send, log: quiet, maySend: () => true }).look();
   expect(await rowOf(email)).toMatchObject({ state: 'waiting', attempts: 1, failure });
   await makeDue(email);
   await api.mailer.look();
@@ -350,4 +351,14 @@ test('a link expires after an hour, and when the password changes or the account
   expect((await confirm(lateLink)).status).toBe(404);
   api.advance(-60 * 60_000 - 1);
   expect((await confirm(lateLink)).status).toBe(200);
+});
+
+test('while nothing may be sent, mail waits, and none expires', async () => {
+  const email = newAddress();
+  await invite(email);
+  await api.db.execute(`UPDATE mails SET expires_at = now() - interval '1 hour' WHERE recipient = $1`, [email]);
+  const send = async (): Promise<SendOutcome> => ({ kind: 'sent' });
+  const encryption = new Encryption(parseSecretKeys(api.secretKey));
+  await new Mailer({ db: api.db, encryption, send, log: quiet, maySend: () => false }).look();
+  expect(await rowOf(email)).toMatchObject({ state: 'waiting', attempts: 0 });
 });

@@ -13,6 +13,7 @@ interface Row {
   readonly email: string;
   readonly name: string;
   readonly totp_enabled: boolean;
+  readonly outbound_held_since: Date | null;
   readonly organizations: readonly { id: string; name: string; role: Role; totp_required: boolean }[];
 }
 
@@ -44,6 +45,10 @@ export const readMe = route({
           organization_id: Type.Union([Type.String(), Type.Null()], {
             description: 'The organization to which this session of the dashboard is limited; null for none.',
           }),
+          outbound_held_since: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+            description:
+              'Since when the installation sends no webhooks, postbacks and mail, because it is a restored copy. Null if it sends them, and for users who own no organization.',
+          }),
           organizations: Type.Array(
             Type.Object(
               {
@@ -63,6 +68,7 @@ export const readMe = route({
       example: {
         user: { id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3', email: 'ada@example.com', name: 'Ada', totp_enabled: false },
         organization_id: null,
+        outbound_held_since: null,
         organizations: [{ id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4', name: 'Example', role: 'owner', totp_required: false }],
       },
     },
@@ -74,14 +80,18 @@ export const readMe = route({
               coalesce((SELECT json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role,
                                                          'totp_required', o.requires_totp) ORDER BY o.id)
                           FROM memberships m JOIN organizations o ON o.id = m.organization_id
-                         WHERE m.user_id = u.id), '[]'::json) AS organizations
+                         WHERE m.user_id = u.id), '[]'::json) AS organizations,
+              CASE WHEN EXISTS (SELECT FROM memberships m WHERE m.user_id = u.id AND m.role = 'owner')
+                   THEN (SELECT i.outbound_held_since FROM signpost_installation() i) END AS outbound_held_since
          FROM users u WHERE u.id = $1 AND u.deleted_at IS NULL`,
       [caller.user_id],
       'me_read',
     );
     if (!row) return unauthorized();
-    const { organizations, ...user } = row;
-    return { status: 200, body: { user, organization_id: caller.session?.organization_id ?? null, organizations } };
+    const { organizations, outbound_held_since, ...user } = row;
+    const organization_id = caller.session?.organization_id ?? null;
+    const held = outbound_held_since?.toISOString() ?? null;
+    return { status: 200, body: { user, organization_id, outbound_held_since: held, organizations } };
   },
 });
 

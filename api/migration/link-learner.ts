@@ -63,6 +63,8 @@ export interface LinkLearnerParts {
   readonly clock: Clock;
   readonly log: { warn(fields: object, message: string): void };
   readonly rules: Omit<OldServiceRules, 'timeLimitMs'>;
+  /** False in a restored copy: then no old service is asked. */
+  readonly maySend: () => boolean;
   /** Replaced in tests. */
   readonly timeLimitMs?: number;
 }
@@ -106,7 +108,7 @@ export class LinkLearner {
   async start(): Promise<void> {
     const onAsk = (text: string) => {
       const ask = decodeAsk(text);
-      if (!ask) return;
+      if (!ask || !this.#parts.maySend()) return;
       const learning = this.#learn(ask).finally(() => this.#running.delete(learning));
       this.#running.add(learning);
     };

@@ -18,6 +18,7 @@ const learner = new LinkLearner({
   clock: systemClock,
   log: { warn: (fields, message) => process.stderr.write(`${message} ${JSON.stringify(fields)}\n`) },
   rules: { resolve: resolveWith([dnsServer]), reachable: new ReachableAddresses([allowed]), allowsHttp: true },
+  maySend: () => true,
 });
 await learner.start();
 process.stdout.write('started\n');

@@ -103,6 +103,7 @@ export async function apiForTest(
     { db: apiDb, redis, clickhouse: reads, log: { warn: () => undefined, info: () => undefined }, smtp },
     clock,
   );
+  await api.state.look();
   api.outbox.start();
   const failures: unknown[] = [];
   const server = await HttpServer.start({

@@ -8,6 +8,7 @@ import type { Config } from './settings.ts';
 export function contentFaults(config: Config): string[] {
   return [
     ...secretFaults(config),
+    ...lostKeyFaults(config),
     ...readCertificates(config, Date.now()).faults,
     ...countryFaults(config),
     ...providerFaults(config),
@@ -24,6 +25,11 @@ function secretFaults({ SECRET_KEY }: Config): string[] {
   } catch (error) {
     return [reasonOf(error)];
   }
+}
+
+function lostKeyFaults({ LOST_API_KEYS }: Config): string[] {
+  if (/^(refuse|replace:\d+)$/.test(LOST_API_KEYS)) return [];
+  return ['LOST_API_KEYS must be refuse, or replace: with the number of apps that get new keys, as npm start names it'];
 }
 
 /** Precedes the metadata, within the last 128 KiB (MaxMind DB file format specification 2.0). */

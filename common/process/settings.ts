@@ -265,10 +265,9 @@ export const settings = {
     'origins (scheme://host or scheme://host:port)',
   ),
 
-  LOST_API_KEYS: choice(
+  LOST_API_KEYS: text(
     'refuse',
-    ['refuse', 'replace'],
-    'What npm start does if SECRET_KEY cannot decrypt some API keys: refuse to start, or give these apps new keys.',
+    'What npm start does if SECRET_KEY cannot decrypt what is stored: refuse to start, or, with replace:N, give the N apps with lost API keys new ones.',
   ),
   SECRET_KEY: text('', 'Keys for encrypting and signing, newest first, comma-separated: id:base64 of 32 bytes.', true),
   ADDRESS_KEY: secret(

@@ -51,9 +51,13 @@ test(
   },
 );
 
-test('the restored installation has its users, keys and links, and counts new clicks', long, async () => {
+test('the restored installation is whole, counts new clicks, and sends nothing until it is resumed', long, async () => {
   const { stack, app, link } = stage;
   const call = await stack.loggedIn();
+  const held = async () => (await call('/me')).json<{ outbound_held_since: string | null }>().outbound_held_since;
+  expect(await held()).not.toBeNull();
+  expect(JSON.parse(await stage.admin('resume-outbound', '--json'))).toMatchObject({ kind: 'resumed' });
+  expect(await held()).toBeNull();
   const stats = async () =>
     (await call(`/links/${link.id}/stats`)).json<{ totals: { clicks: number } }>().totals.clicks;
   const clicks = await stats();

@@ -11,13 +11,16 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { holdOutbound } from '#api/admin/outbound.ts';
 import { processEnvironment } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import type { Config } from '#common/process/settings.ts';
+import { Postgres, patientConnectMs } from '#common/stores/postgres.ts';
 import { refuseInterruptedRestore } from './backup/restore.ts';
 import { StartupError } from './child.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { type ServerSetting, unreachableServers } from './configured-servers.ts';
+import { isCopiedFolder, markOriginal } from './copied-folder.ts';
 import { ensureDatabaseRoles } from './database-roles.ts';
 import { FirstLoginWatch } from './first-login-watch.ts';
 import { ensureFirstUser } from './first-user.ts';
@@ -98,7 +101,7 @@ export class Launcher {
 
   /** @param isPatient while the stores are away or starting, it tries again instead of failing. */
   async #prepareStores(owner: string, clickhouseUrl: string, key: string, isPatient: boolean): Promise<void> {
-    const { config, dataDir, progress } = this.#parts;
+    const { config, progress } = this.#parts;
     for (let said = ''; ; await sleep(storePauseMs)) {
       if (isPatient && hasNoStore(await unreachableServers(config))) continue;
       try {
@@ -112,13 +115,7 @@ export class Launcher {
       }
     }
     progress.done('Postgres and ClickHouse are migrated');
-    await checkSecret({
-      databaseUrl: owner,
-      secretKey: key,
-      source: config.SECRET_KEY === '' ? join(dataDir, 'secret-key') : 'SECRET_KEY',
-      onLost: config.LOST_API_KEYS,
-      note: (line) => this.#parts.progress.note(line),
-    });
+    await this.#checkInstallation(owner, key);
   }
 
   /** @returns the text with the addresses. */
@@ -145,6 +142,28 @@ export class Launcher {
       loginFile: existsSync(loginFile(dataDir)) ? loginFile(dataDir) : null,
       processesFile: this.processesFile,
     });
+  }
+
+  async #checkInstallation(owner: string, key: string): Promise<void> {
+    const { config, dataDir, progress } = this.#parts;
+    const db = new Postgres({ url: owner, name: 'launcher', connectionsMax: 1, connectTimeoutMs: patientConnectMs });
+    const note = (line: string) => progress.note(line);
+    try {
+      const source = config.SECRET_KEY === '' ? join(dataDir, 'secret-key') : 'SECRET_KEY';
+      await checkSecret({ db, secretKey: key, source, onLost: config.LOST_API_KEYS, note });
+      // A database elsewhere is not a copy because this folder is.
+      if (config.DATABASE_URL === '' && isCopiedFolder(dataDir)) await holdOutbound(db);
+      markOriginal(dataDir);
+      const [state] = await db.query<{ is_held: boolean }>(
+        'SELECT outbound_held_since IS NOT NULL AS is_held FROM signpost_installation()',
+      );
+      if (state?.is_held === true)
+        note(
+          'This is a restored copy: webhooks, postbacks and mail are held. Once the original no longer sends them, run npm run admin -- resume-outbound.',
+        );
+    } finally {
+      await db.close();
+    }
   }
 
   /** Each process gets its own role in the local Postgres, or the one configured for it in an external Postgres. */

@@ -15,6 +15,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
+import { exposeHeld } from '#common/installation-state.ts';
 import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { processConfig } from '#common/process/config.ts';
@@ -69,6 +70,7 @@ const cache = new LinkCache({
 
 const api = apiParts(config, { db: apiDb, redis, clickhouse, log, stores }, systemClock);
 exposeAsOf(metrics, apiDb);
+exposeHeld(metrics, api.state);
 exposeOutbox(metrics, api.outbox);
 exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);
@@ -79,7 +81,7 @@ const { INSTALLATION: installation, NATS_URL: url } = config;
 const archive = new NatsClickArchive(
   Nats.connect({ url, name, installation, onRefusal: onNatsError, onError: onNatsError }),
 );
-const gateway = gatewayParts(config, { db: gatewayDb, redis, journal, cache, archive }, systemClock);
+const gateway = gatewayParts(config, { db: gatewayDb, redis, journal, cache, archive, state: api.state }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
 const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api.guard };
@@ -98,6 +100,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
+  api.state,
   api.hostChecks,
   api.imports,
   api.linkLearner,
@@ -113,6 +116,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       postgres: async () => (await apiDb.isReady()) && (await gatewayDb.isReady()),
       redis: () => redis.isReady(),
       clickhouse: () => clickhouse.isReachable(),
+      secret: api.state.check,
     },
     certificateQuestion(apiDb),
   ),

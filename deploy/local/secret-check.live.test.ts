@@ -10,9 +10,9 @@ let db: Postgres;
 const [first, second] = [newSecretKey('k1'), newSecretKey('k2')];
 const notes: string[] = [];
 
-function check(secretKey: string, onLost: 'refuse' | 'replace' = 'refuse'): Promise<void> {
+function check(secretKey: string, onLost = 'refuse'): Promise<void> {
   const note = (line: string) => notes.push(line);
-  return checkSecret({ databaseUrl: database.url, secretKey, source: 'SECRET_KEY', onLost, note });
+  return checkSecret({ db, secretKey, source: 'SECRET_KEY', onLost, note });
 }
 
 async function keepApp(id: string, secret: string): Promise<void> {
@@ -35,8 +35,10 @@ afterAll(async () => {
   await database.stop();
 });
 
-test('with a database without keys, any secret is accepted', async () => {
+test('the first start stores a check, after which no other secret is accepted, even without apps', async () => {
   await check(first);
+  await check(first);
+  await expect(check(newSecretKey('k1'))).rejects.toThrow('The API keys of 0 apps and other secrets can');
 });
 
 test('keys that one of the secrets can decrypt do not prevent a start', async () => {
@@ -48,16 +50,17 @@ test('keys that one of the secrets can decrypt do not prevent a start', async ()
 test('a secret with the same name and different bytes is rejected with one sentence that says what to do', async () => {
   await keepApp('app_2', second);
   await expect(check(newSecretKey('k1'))).rejects.toThrow(
-    /^The API keys of 2 apps \(app_1, app_2\) can't be decrypted with SECRET_KEY: restore the SECRET_KEY [^\n]+LOST_API_KEYS=replace once[^\n]+\.$/,
+    /^The API keys of 2 apps \(app_1, app_2\) and other secrets can't be decrypted with SECRET_KEY: restore the SECRET_KEY [^\n]+LOST_API_KEYS=replace:2 once[^\n]+\.$/,
   );
-  await expect(check(first)).rejects.toThrow('The API keys of 1 app (app_2) can');
+  await expect(check(first)).rejects.toThrow('The API keys of 1 app (app_2) and other secrets can');
 });
 
-test('lost keys are replaced on request, and other keys stay', async () => {
+test('lost keys are replaced only if their number is named, and other keys stay', async () => {
+  for (const onLost of ['replace:0', 'replace:2']) await expect(check(first, onLost)).rejects.toThrow('LOST_API_KEYS');
   const before = await db.query<{ api_key_ciphertext: string }>(
     "SELECT api_key_ciphertext FROM apps WHERE id = 'app_1'",
   );
-  await check(first, 'replace');
+  await check(first, 'replace:1');
   expect(notes).toEqual(['1 apps got new API keys; GET /apps/{id} shows them']);
   await check(first);
   expect(await db.query("SELECT api_key_ciphertext FROM apps WHERE id = 'app_1'")).toEqual(before);

@@ -18,6 +18,7 @@ GRANT EXECUTE ON FUNCTION signpost_has_room(text, text, integer), signpost_set_r
   signpost_begin_password_reset(text, text, bytea, timestamptz, timestamptz),
   signpost_password_reset_of(bytea, timestamptz), signpost_reset_password(bytea, timestamptz, text)
   TO signpost_api_process;
+GRANT EXECUTE ON FUNCTION signpost_installation(), signpost_sealed_sample(), signpost_keep_secret_check(text) TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, browser_sessions, idempotency_keys, oauth_states, user_totp, recovery_codes TO signpost_api_process;
 GRANT SELECT, UPDATE (last_used_at) ON server_keys TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE ON user_identities TO signpost_api_process;

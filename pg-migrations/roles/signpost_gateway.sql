@@ -17,6 +17,7 @@ GRANT EXECUTE ON FUNCTION signpost_make_long_link(text, text, text, jsonb) TO si
 GRANT EXECUTE ON FUNCTION signpost_trim_audit_log(integer) TO signpost_gateway;
 -- Within a tenant's transaction it sees only that tenant's rows, as signpost_api does; a key or a URL is looked up
 -- outside one. It adds links only within a tenant's transaction.
+GRANT EXECUTE ON FUNCTION signpost_installation() TO signpost_gateway;
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'apps' AND policyname = 'gateway') THEN

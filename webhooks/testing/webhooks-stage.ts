@@ -149,6 +149,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
         reachable: new ReachableAddresses(['127.0.0.1']),
         clock: () => stage.nowMs,
         log: quiet,
+        maySend: () => true,
         ...parts,
       }),
     deliverAll: async (by = stage.process()) => {
@@ -156,7 +157,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
     },
     claimOnly: async (max) => (await store.claim('test', max)).map(({ id }) => id),
     chores: (pendingMax) => stage.newChores(pendingMax === undefined ? {} : { pendingMax }).look(),
-    newChores: (parts = {}) => new Chores({ store, log: quiet, ...parts }),
+    newChores: (parts = {}) => new Chores({ store, log: quiet, maySend: () => true, ...parts }),
     message: async (id) => {
       const sql = 'SELECT id, status, tries, due_at, lease FROM webhook_messages WHERE id = $1';
       return (await db.query<MessageOfTest>(sql, [id]))[0];

@@ -37,6 +37,7 @@ export function addBackupCommands(program: Command, config: ToolConfig<'admin'>)
       const dataDir = resolve(config.DATA_DIR);
       const restored = await asAdminError(restore({ dataDir, folder: resolve(folder) }));
       console.log(`${dataDir} is restored to its state at ${restored.started_at}. Start it with npm start.`);
+      console.log('Its webhooks, postbacks and mail are held until you run npm run admin -- resume-outbound.');
       if (!restored.hasNewerRecords) return;
       console.log(
         'Its journals and its log were kept and may contain newer records. Once npm start is ready, store them:',

@@ -10,6 +10,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartupError } from '#deploy/local/child.ts';
+import { markRestored } from '#deploy/local/copied-folder.ts';
 import { lockFolder } from '#deploy/local/folder-lock.ts';
 import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
 import { makeDataFolderPrivate } from '#deploy/local/private-folder.ts';
@@ -52,6 +53,7 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
     for (const store of stores) await copyFolder(join(folder, store), draftOf(dataDir, store));
     createLinks(dataDir, facts.links);
     await givePostgresItsFiles(draftOf(dataDir, 'postgres/cluster'));
+    markRestored(dataDir);
     await flushDisks();
     for (const store of stores) renameSync(draftOf(dataDir, store), join(dataDir, store));
     await flushDisks();
