@@ -235,6 +235,22 @@ test('a file that someone deletes is forgotten, and what only it had is lost', (
   expect(reader.damage).toContain('frames 2 to 2');
 });
 
+test('a file that the system cannot read is reported and read once it can be, and nothing in it is lost', () => {
+  segment(1, frame(1));
+  mkdirSync(join(folder, segmentName(2)));
+  segment(3, frame(3));
+  const reader = readerOf(false);
+  expect(readAll(reader)).toEqual([1]);
+  expect(reader.next().state).toBe('blocked');
+  expect(reader.damage).toContain(`${segmentName(2)} cannot be read: EISDIR`);
+  expect([reader.isFinished, reader.floors(0), reader.floors(60_000)]).toEqual([false, [], []]);
+  rmSync(join(folder, segmentName(2)), { recursive: true });
+  segment(2, frame(2));
+  expect(readAll(reader)).toEqual([2, 3]);
+  expect(reader.damage).toBe('');
+  expect(lostOf(reader)).toEqual({});
+});
+
 test('the journal of a folder that someone deletes ends', () => {
   segment(1, frame(1), flipped(frame(2), 70), frame(3));
   const reader = readerOf(false);

@@ -11,7 +11,7 @@
 import { join } from 'node:path';
 import type { Disk } from '#common/journal/disk.ts';
 import { segmentName, segmentShape } from '#common/journal/segment.ts';
-import { type BadBytes, SegmentReader } from '#common/journal/segment-reader.ts';
+import { type BadBytes, type SegmentRead, SegmentReader } from '#common/journal/segment-reader.ts';
 import type { FrameHeader, Lane } from '#common/log/frame.ts';
 import { FrameSet, type LaneFloor, type LostRange, laneKeyOf, lostRangesMax } from '#common/log/marks.ts';
 
@@ -30,7 +30,9 @@ export interface Position {
 export type ReadOutcome =
   | { readonly state: 'frame'; readonly frame: JournalFrame }
   /** Nothing more at the moment. */
-  | { readonly state: 'end' };
+  | { readonly state: 'end' }
+  /** A file cannot be read, which may pass: `damage` says why. */
+  | { readonly state: 'blocked' };
 
 /** The state of one file. */
 export interface SegmentState {
@@ -86,6 +88,8 @@ export class ProducerReader {
   #mustReadAgain = false;
   #isFolderGone = false;
   #lossReason = '';
+  /** Why the current file cannot be read. */
+  #fault = '';
 
   constructor(disk: Disk, folder: string, producerId: string) {
     this.#disk = disk;
@@ -116,6 +120,7 @@ export class ProducerReader {
 
   /** What is damaged; empty if nothing is. */
   get damage(): string {
+    if (this.#fault !== '') return this.#fault;
     for (const { name, damage } of this.#segments) {
       for (const what of damage.values()) return `${what} of ${join(this.folder, name)}`;
     }
@@ -185,9 +190,8 @@ export class ProducerReader {
     for (;;) {
       const segment = this.#segments[this.#at];
       if (segment === undefined) return { state: 'end' };
-      this.#file ??= new SegmentReader(this.#disk, this.#pathOf(segment), this.producerId, this.#offset);
-      const read = this.#file.next();
-      this.#offset = this.#file.offset;
+      const read = this.#read(segment);
+      if (read === undefined) return { state: 'blocked' };
       if (read.state === 'frame') {
         const { header, bytes, offset } = read;
         this.#note(segment, header);
@@ -260,6 +264,22 @@ export class ProducerReader {
   close(): void {
     this.#file?.close();
     this.#file = undefined;
+  }
+
+  /** @returns `undefined` if the system cannot read the file. */
+  #read(segment: SegmentState): SegmentRead | undefined {
+    this.#file ??= new SegmentReader(this.#disk, this.#pathOf(segment), this.producerId, this.#offset);
+    try {
+      const read = this.#file.next();
+      this.#fault = '';
+      this.#offset = this.#file.offset;
+      return read;
+    } catch (error) {
+      if (!(error instanceof Error) || !('code' in error)) throw error;
+      this.#fault = `${this.#pathOf(segment)} cannot be read: ${error.message}`;
+      this.close();
+      return undefined;
+    }
   }
 
   #names(): string[] {

@@ -244,6 +244,7 @@ export class Publisher {
     if (now < this.#waitUntil || !this.#options.nats.isConnected) return false;
     let turns = 0;
     let isCaughtUp = true;
+    let isBlocked = false;
     for (const producer of this.#producers.values()) {
       for (;;) {
         if (turns >= framesPerTurn || this.#window.isFullWith(this.#collector.bytes)) {
@@ -251,13 +252,14 @@ export class Publisher {
           break;
         }
         const read = producer.reader.next();
-        if (read.state === 'end') break;
+        if (read.state === 'blocked') isBlocked = true;
+        if (read.state !== 'frame') break;
         turns++;
         this.#collect(producer, read.frame);
       }
       this.#collector.flush();
     }
-    if (isCaughtUp) this.#scannedAt = this.#scanBeganAt;
+    if (isCaughtUp && !isBlocked) this.#scannedAt = this.#scanBeganAt;
     return turns > 0 || !isCaughtUp;
   }
 

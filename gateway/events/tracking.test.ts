@@ -69,7 +69,7 @@ function journalled(): EventRecord[] {
   const reader = new ProducerReader(nodeDisk, join(root, 'edge', journal.producerId), journal.producerId);
   reader.scan();
   const found: EventRecord[] = [];
-  for (let read = reader.next(); read.state !== 'end'; read = reader.next()) {
+  for (let read = reader.next(); read.state === 'frame'; read = reader.next()) {
     const lines = payloadOf(read.frame.bytes, read.frame.header).toString().trimEnd().split('\n');
     for (const line of lines) {
       const members = isEventBatch(line) ? decodeEventBatch(line) : [{ event: decodeEvent(line) }];
