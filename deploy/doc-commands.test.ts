@@ -24,6 +24,18 @@ const runs: readonly (readonly [command: RegExp, file: string, words: string])[]
   [/^npm run admin -- list$/, 'api/admin/admin.live.test.ts', "admin(['list'])"],
   [/^npm run admin -- backup \S+$/, 'deploy/faults/machine-stage.ts', "this.admin('backup', "],
   [/^npm run admin -- restore \S+$/, 'deploy/journeys/backup.test.ts', "stage.admin('restore', backup)"],
+  [/^npm run migrate$/, 'deploy/journeys/move.test.ts', "atTarget('migrate')"],
+  [
+    /^npm run admin -- export-stores --to \S+$/,
+    'deploy/journeys/move.test.ts',
+    "stage.admin('export-stores', '--to', exported)",
+  ],
+  [
+    /^npm run admin -- import-stores --from \S+$/,
+    'deploy/journeys/move.test.ts',
+    "atTarget('admin', 'import-stores', '--from', exported)",
+  ],
+  [/^psql "\$ADMINISTRATOR_URL"/, 'deploy/faults/machines-stage.ts', 'createDatabaseUsers()'],
   [/^npm run admin -- audit$/, 'deploy/journeys/backup.test.ts', "stage.admin('audit')"],
   [/^npm run admin -- replay --from TIME$/, 'ingest/replay.live.test.ts', "admin('replay', '--from'"],
   [/^npm run admin -- rebuild --from DATE$/, 'ingest/replay.live.test.ts', "admin('rebuild', '--from'"],

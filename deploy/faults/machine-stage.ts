@@ -109,8 +109,8 @@ export class MachineStage {
   }
 
   /** @param promised what must be stored. Nothing may be stored twice, or without having been sent. */
-  async figures(promised: Ledgers) {
-    const stored = new StoredRecords(localClickHouseUrl(this.stack.dataDir));
+  async figures(promised: Ledgers, clickhouseUrl = localClickHouseUrl(this.stack.dataDir)) {
+    const stored = new StoredRecords(clickhouseUrl);
     const [clicks, events] = [await stored.clicks(this.link.id), await stored.events(this.link.id)];
     const of = { clicks: this.all.clicks.judge(clicks), events: this.all.events.judge(events) };
     return {

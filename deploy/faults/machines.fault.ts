@@ -105,6 +105,8 @@ function messagesByInstall(): Map<string, Set<string>> {
 
 test.skipIf(reason !== null)(
   'machines are cut off, fail over, restart, vanish for an hour, are added and retired: everything answered is counted once',
+  // A second attempt would find the machines as the first left them.
+  { timeout: 900_000, retry: 0 },
   async () => {
     const webhook = { url: receiver.url, events: ['install.recorded'] };
     expect((await stage.api('/webhooks', { method: 'POST', body: webhook })).status).toBe(201);
@@ -132,5 +134,4 @@ test.skipIf(reason !== null)(
     await expect.poll(() => messagesByInstall().size, patience).toBe(await stage.stored.rowsOf('installs'));
     expect([...messagesByInstall().values()].filter(({ size }) => size !== 1)).toEqual([]);
   },
-  900_000,
 );

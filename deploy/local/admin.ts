@@ -1,5 +1,9 @@
 /** `npm run admin`: the commands of the API's room, and those for the servers of this machine. */
 import { runAdmin } from '#api/admin.ts';
 import { addBackupCommands } from './backup/backup-commands.ts';
+import { addMoveCommands } from './move/move-commands.ts';
 
-await runAdmin(addBackupCommands);
+await runAdmin((program, config) => {
+  addBackupCommands(program, config);
+  addMoveCommands(program, config);
+});

@@ -19,6 +19,8 @@ export interface PostgresPlace extends ServerPlace {
    * way.
    */
   readonly isDurable?: boolean;
+  /** Absent: those of findPostgres. */
+  readonly programs?: Programs;
 }
 
 interface Programs {
@@ -187,7 +189,7 @@ function forgetEndedPostmaster(cluster: string): void {
 
 /** Postgres on loopback: user and database `signpost`, with a password generated once and stored in the folder. */
 export async function startPostgres(place: PostgresPlace): Promise<LocalServer> {
-  const programs = findPostgres();
+  const programs = place.programs ?? findPostgres();
   let runner: Runner = { prefix: [], owner: undefined };
   const cluster = join(place.dataDir, 'cluster');
   let password = '';

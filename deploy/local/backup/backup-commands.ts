@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { AdminError } from '#api/admin/questions.ts';
 import { systemClock } from '#common/clock.ts';
 import type { ToolConfig } from '#common/process/config-roles.ts';
-import { StartupError } from '#deploy/local/child.ts';
+import { asAdminError } from '#deploy/local/as-admin-error.ts';
 import { backUp } from './back-up.ts';
 import { restore } from './restore.ts';
 
@@ -52,12 +52,4 @@ function refuseExternalServers(config: ToolConfig<'admin'>): void {
   throw new AdminError(
     `${given.join(' and ')} name servers of your own, which this command does not back up or restore: see docs/backup.md.`,
   );
-}
-
-async function asAdminError<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    throw error instanceof StartupError ? new AdminError(error.message) : error;
-  }
 }
