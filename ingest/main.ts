@@ -144,7 +144,7 @@ new Gauge({
 });
 new Gauge({
   name: 'signpost_ingest_redis_memory_policy_is_safe',
-  help: '0 while the maxmemory-policy of Redis is unsafe for a full Redis.',
+  help: '0 while the maxmemory-policy of Redis is unsafe for a full Redis, or Redis reports none, as the stand-in of npm start does.',
   registers: [metrics],
   collect() {
     this.set(Number((ingest?.chores.memoryPolicy.fault ?? '') === ''));

@@ -192,6 +192,7 @@ export const settings = {
   EDGE_DATABASE_URL: ownDatabase('redirectors, as signpost_redirector'),
   WEBHOOKS_DATABASE_URL: ownDatabase('webhooks, as signpost_webhooks'),
   REDIS_URL: redis('Redis or Valkey URL. If empty, npm start runs a local server.'),
+  REDIS_STAND_IN: flag(false, 'Whether npm start may use its stand-in for Redis on a real SHORT_LINK_DOMAIN.'),
   NATS_URL: urls(
     '',
     ['nats', 'tls'],

@@ -32,3 +32,15 @@ test('a server with a configured URL is not looked for', () => {
   };
   expect(missingServers(urls)).toEqual([]);
 });
+
+test('for a real domain, npm start refuses the stand-in for Redis unless a setting allows it', () => {
+  vi.stubEnv('PATH', '/nowhere');
+  const real = { SHORT_LINK_DOMAIN: 'go.example.com' };
+  expect(missingServers({ SHORT_LINK_DOMAIN: 'localhost' })).toEqual([]);
+  expect(missingServers(real)).toEqual([
+    expect.stringMatching(/stand-in .* only for development.*REDIS_STAND_IN=true/),
+  ]);
+  expect(() => refuseMissingServers(real)).toThrow(/apt install redis-server/);
+  expect(missingServers({ ...real, REDIS_STAND_IN: true })).toEqual([]);
+  expect(missingServers({ ...real, REDIS_URL: 'redis://a.example' })).toEqual([]);
+});

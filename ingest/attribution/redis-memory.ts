@@ -16,9 +16,12 @@ export async function memoryPolicyOf(redis: Redis): Promise<MemoryPolicy> {
 
 /** @param bytesMax 0 means unlimited. */
 export function judged(policy: string, bytesMax: number): MemoryPolicy {
-  if (policy === '' || policy.startsWith('volatile-') || (policy === 'noeviction' && bytesMax === 0)) {
-    return { policy, fault: '' };
+  if (policy === '') {
+    const fault =
+      "Redis reports no maxmemory-policy, as npm start's stand-in for it does not: in production, use Redis or Valkey.";
+    return { policy, fault };
   }
+  if (policy.startsWith('volatile-') || (policy === 'noeviction' && bytesMax === 0)) return { policy, fault: '' };
   const harm =
     policy === 'noeviction'
       ? 'once it is full, limits and logins are refused and new clicks are not found by their address'
