@@ -5,6 +5,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { ConfigError, closeNewFiles, toolConfig } from '#common/process/config.ts';
 import type { ToolConfig } from '#common/process/config-roles.ts';
+import { fileFault } from '#common/process/file-fault.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres, PostgresUnavailable, patientConnectMs } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
@@ -111,7 +112,7 @@ export async function runAdmin(addCommands: (program: Command, config: ToolConfi
   } catch (error) {
     const isExpected =
       error instanceof AdminError || error instanceof ConfigError || error instanceof PostgresUnavailable;
-    console.error(isExpected ? error.message : error);
+    console.error(isExpected ? error.message : (fileFault(error) ?? error));
     process.exitCode = 1;
   }
 }

@@ -1,6 +1,6 @@
 /** The addresses and secrets of `npm start`'s servers, for an administrator on the same machine. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The Postgres that `npm start` runs on this machine, if it runs now; empty otherwise. */
@@ -44,7 +44,7 @@ export function localRedisUrl(dataDir: string): string {
   const password = textOf(join(folder, 'password-operator'));
   if (port === undefined) return '';
   // The stand-in has a single user.
-  const user = existsSync(join(folder, 'redis.conf')) ? 'operator' : 'default';
+  const user = textOf(join(folder, 'redis.conf')) === '' ? 'default' : 'operator';
   return `redis://${password === '' ? '' : `${user}:${password}@`}127.0.0.1:${port}`;
 }
 
@@ -53,6 +53,12 @@ export function localSecretKey(dataDir: string): string {
   return textOf(join(dataDir, 'secret-key'));
 }
 
+/** Empty if there is no such file. @throws if this user may not read it, which must not look like a server that does not run. */
 function textOf(file: string): string {
-  return existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
+    throw error;
+  }
 }

@@ -32,6 +32,23 @@ test('a backup under load is whole, readable by its owner only, and leaves nothi
 });
 
 test(
+  'while the installation runs, a trial restore proves that the backup is of use, and leaves nothing behind',
+  long,
+  async () => {
+    const { backup } = stage;
+    expect(await stage.admin('try-restore', backup)).toMatch(
+      /can be restored: .*\n.* \d{3,} records, lost 0, duplicated 0/,
+    );
+    const file = join(backup, 'clickhouse', 'password-signpost');
+    const whole = readFileSync(file);
+    appendFileSync(file, ' ');
+    await expect(stage.admin('try-restore', backup)).rejects.toThrow(/password-signpost has changed/);
+    writeFileSync(file, whole);
+    expect(existsSync(`${backup}.trial`)).toBe(false);
+  },
+);
+
+test(
   'after the loss of everything, a restore brings back what was answered before the backup, once',
   long,
   async () => {

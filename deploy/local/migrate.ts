@@ -1,5 +1,6 @@
 /** `npm run migrate`: migrates the stores at DATABASE_URL and CLICKHOUSE_URL to the newest schema. */
 import { ConfigError, toolConfig } from '#common/process/config.ts';
+import { fileFault } from '#common/process/file-fault.ts';
 import { StartupError } from './child.ts';
 import { migrateStores } from './migrate-stores.ts';
 
@@ -15,6 +16,8 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  console.error(error instanceof ConfigError || error instanceof StartupError ? error.message : error);
+  console.error(
+    error instanceof ConfigError || error instanceof StartupError ? error.message : (fileFault(error) ?? error),
+  );
   process.exit(1);
 });

@@ -1,4 +1,4 @@
-/** `npm run admin -- backup` and `restore`: everything that npm start stores on this machine. */
+/** `npm run admin -- backup`, `try-restore` and `restore`: everything that npm start stores on this machine. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { AdminError } from '#api/admin/questions.ts';
@@ -7,6 +7,7 @@ import type { ToolConfig } from '#common/process/config-roles.ts';
 import { asAdminError } from '#deploy/local/as-admin-error.ts';
 import { backUp } from './back-up.ts';
 import { restore } from './restore.ts';
+import { tryRestore } from './trial-restore.ts';
 
 export function addBackupCommands(program: Command, config: ToolConfig<'admin'>): void {
   program
@@ -23,6 +24,19 @@ export function addBackupCommands(program: Command, config: ToolConfig<'admin'>)
       console.log(`${resolve(folder)} has everything that was accepted before ${facts.started_at}, and all secrets.`);
       const unset = (['SECRET_KEY', 'ADDRESS_KEY'] as const).filter((name) => config[name] !== '');
       if (unset.length > 0) console.log(`Not included, because it comes from your environment: ${unset.join(', ')}.`);
+    });
+
+  program
+    .command('try-restore')
+    .description(
+      'Restore a backup into a folder beside it, start its Postgres and its ClickHouse there, and audit them; then remove that ' +
+        'folder. npm start may be running. Exits with 1 if the backup is of no use.',
+    )
+    .argument('<folder>', 'the folder of the backup')
+    .action(async (folder: string) => {
+      const { started_at, links, report } = await asAdminError(tryRestore(resolve(folder)));
+      console.log(`${resolve(folder)} can be restored: everything accepted before ${started_at}, ${links} links.`);
+      console.log(`Its last 7 days: ${report.records} records, lost 0, duplicated 0, rollup difference 0.`);
     });
 
   program

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -51,3 +51,17 @@ test('npm start refuses to run if an interrupted restore has already put one of 
   mkdirSync(join(dataDir, 'postgres', 'cluster.restored'), { recursive: true });
   expect(() => refuseInterruptedRestore(dataDir)).toThrow(/was interrupted: restore again/);
 });
+
+test.runIf(process.getuid?.() === 0)(
+  'files that root restores belong to the owner of DATA_DIR, so that its service can read them',
+  async () => {
+    const made = await backup();
+    mkdirSync(dataDir);
+    chownSync(dataDir, 4_321, 4_322);
+    await restore({ dataDir, folder: made });
+    const restored = readdirSync(dataDir, { recursive: true }).map((path) => join(dataDir, String(path)));
+    expect(restored.length).toBeGreaterThan(5);
+    const owners = new Set(restored.map((path) => `${lstatSync(path).uid}:${lstatSync(path).gid}`));
+    expect([...owners]).toEqual(['4321:4322']);
+  },
+);

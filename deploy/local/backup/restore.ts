@@ -1,5 +1,5 @@
 /**
- * Restores a backup into DATA_DIR, which no installation may be using. Existing journals and an existing log are kept,
+ * Restores a backup into DATA_DIR, which no installation may be using, and which keeps its owner. Existing journals and an existing log are kept,
  * because they have records that are newer than the backup.
  *
  *   verified → copied to drafts → renamed
@@ -7,8 +7,11 @@
  * The drafts exist from the first copied file to the last rename. While they exist, npm start refuses to run; the next
  * restore replaces them.
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { systemEnvironment } from '#common/process/config.ts';
 import { StartupError } from '#deploy/local/child.ts';
 import { markRestored } from '#deploy/local/copied-folder.ts';
 import { lockFolder } from '#deploy/local/folder-lock.ts';
@@ -52,8 +55,8 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
     await copyFiles(folder, dataDir, small);
     for (const store of stores) await copyFolder(join(folder, store), draftOf(dataDir, store));
     createLinks(dataDir, facts.links);
-    await givePostgresItsFiles(draftOf(dataDir, 'postgres/cluster'));
     markRestored(dataDir);
+    await giveFilesToTheirUsers(dataDir);
     await flushDisks();
     for (const store of stores) renameSync(draftOf(dataDir, store), join(dataDir, store));
     await flushDisks();
@@ -72,6 +75,17 @@ export function refuseInterruptedRestore(dataDir: string): void {
   throw new StartupError(
     `A restore into ${dataDir} was interrupted: restore again. To start without the backup, delete ${draft} and other folders whose names end in .restored.`,
   );
+}
+
+/**
+ * As root, the files go to the owner of DATA_DIR, who runs npm start; if that is root too, Postgres gets its own, since it
+ * does not run as root.
+ */
+async function giveFilesToTheirUsers(dataDir: string): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(dataDir);
+  if (uid === 0) return givePostgresItsFiles(draftOf(dataDir, 'postgres/cluster'));
+  await promisify(execFile)('chown', ['-hR', `${uid}:${gid}`, dataDir], { env: systemEnvironment() });
 }
 
 function createLinks(dataDir: string, links: BackupFacts['links']): void {
