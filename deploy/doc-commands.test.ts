@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { blocksOf, followedPages } from './docs-run/blocks.ts';
 import { instructions } from './local/instructions.ts';
 
 const pages = [
@@ -22,8 +23,6 @@ const runs: readonly (readonly [command: RegExp, file: string, words: string])[]
   [/^npm run --silent sbom > sbom.json$/, 'deploy/supply-chain.test.ts', "'--silent', 'sbom'"],
   [/^npm run admin -- --help$/, 'api/admin/admin.live.test.ts', "admin(['--help']"],
   [/^npm run admin -- list$/, 'api/admin/admin.live.test.ts', "admin(['list'])"],
-  [/^npm run admin -- backup \S+$/, 'deploy/faults/machine-stage.ts', "this.admin('backup', "],
-  [/^npm run admin -- restore \S+$/, 'deploy/journeys/backup.test.ts', "stage.admin('restore', backup)"],
   [/^npm run migrate$/, 'deploy/journeys/move.test.ts', "atTarget('migrate')"],
   [
     /^npm run admin -- export-stores --to \S+$/,
@@ -85,7 +84,10 @@ function isRun(line: string): boolean {
 test('every command of the pages is run by a test, or its section says that it is not', () => {
   const commands = pages.flatMap(commandsOf);
   expect(commands.length).toBeGreaterThan(50);
-  const unmarked = commands.filter(({ line, section }) => !isRun(line) && !isNotRun.test(section));
+  const followed = followedPages.flatMap((page) => blocksOf(page, readFileSync(`docs/${page}`, 'utf8')));
+  const isFollowed = (line: string) =>
+    followed.some(({ commands, reason }) => reason === null && commands.includes(line));
+  const unmarked = commands.filter(({ line, section }) => !isRun(line) && !isFollowed(line) && !isNotRun.test(section));
   expect(unmarked.map(({ page, line }) => `${page}: ${line}`)).toEqual([]);
 });
 

@@ -18,12 +18,15 @@ test('every line of signpost.env is a setting with a valid value', () => {
   expect(unknownSettings(given)).toEqual([]);
 });
 
-test('systemd accepts signpost.service', (context) => {
-  const program = findProgram(['systemd-analyze']);
-  skipWithout(program !== undefined, 'systemd-analyze', context);
-  const report = execFileSync(program ?? '', ['verify', 'deploy/single/signpost.service'], {
-    encoding: 'utf8',
-    stdio: 'pipe',
-  });
-  expect(report).toBe('');
-});
+test.for(['signpost.service', 'signpost-backup.service', 'signpost-backup.timer'])(
+  'systemd accepts %s',
+  (unit, context) => {
+    const program = findProgram(['systemd-analyze']);
+    skipWithout(program !== undefined, 'systemd-analyze', context);
+    const report = execFileSync(program ?? '', ['verify', `deploy/single/${unit}`], {
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+    expect(report).toBe('');
+  },
+);

@@ -39,6 +39,24 @@ test('files run in the order of their numbers, other files are skipped, a failin
   rmSync(folder, { recursive: true });
 });
 
+test('a version refuses a database that a newer version has migrated', async () => {
+  const database = await postgresForTest({ isMigrated: false });
+  const folder = mkdtempSync(join(tmpdir(), 'signpost-migrations-'));
+  writeFileSync(join(folder, '0001_first.sql'), 'CREATE TABLE steps (name text);');
+  writeFileSync(join(folder, '0002_newer.sql'), 'CREATE TABLE newer (name text);');
+  await migratePostgres({ url: database.url, folder });
+  rmSync(join(folder, '0002_newer.sql'));
+  writeFileSync(join(folder, '0003_other.sql'), 'CREATE TABLE other (name text);');
+  await expect(migratePostgres({ url: database.url, folder })).rejects.toThrow(
+    /migration 0002_newer, which this version/,
+  );
+  const postgres = new Postgres({ url: database.url, name: 'test' });
+  expect(await postgres.query("SELECT to_regclass('other') AS other")).toEqual([{ other: null }]);
+  await postgres.close();
+  await database.stop();
+  rmSync(folder, { recursive: true });
+});
+
 test('hosts that were served before verification existed are still served', async () => {
   const database = await postgresForTest({ isMigrated: false });
   const folder = mkdtempSync(join(tmpdir(), 'signpost-migrations-'));

@@ -1,7 +1,8 @@
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { runner } from 'node-pg-migrate';
 import { packageRoot } from '#common/process/paths.ts';
-import { writableUrl } from '#common/stores/postgres.ts';
+import { Postgres, writableUrl } from '#common/stores/postgres.ts';
 import { grantProcessRoles } from './role-rights.ts';
 
 export interface PostgresMigrationOptions {
@@ -15,6 +16,26 @@ export interface PostgresMigrationOptions {
 /** Every other file of the folder, this one and the dumped schema, is skipped. */
 const notMigrations = '(?!\\d{4}_[a-z0-9_]+\\.sql$).*';
 
+/** An older version would run on a schema that it does not know. @throws if the database has a migration without a file. */
+async function refuseNewer(url: string, folder: string): Promise<void> {
+  const known = new Set(readdirSync(folder).map((file) => file.replace(/\.sql$/, '')));
+  const db = new Postgres({ url, name: 'migrate', connectionsMax: 1, connectTimeoutMs: 5_000 });
+  try {
+    const [table] = await db.query<{ is_there: boolean }>(
+      "SELECT to_regclass('pg_migrations') IS NOT NULL AS is_there",
+    );
+    if (table?.is_there !== true) return;
+    const run = await db.query<{ name: string }>('SELECT name FROM pg_migrations ORDER BY id');
+    const unknown = run.filter(({ name }) => !known.has(name)).map(({ name }) => name);
+    if (unknown.length === 0) return;
+    throw new Error(
+      `The database has migration ${unknown.at(-1)}, which this version does not know: start the newer version, or restore the backup from before the upgrade`,
+    );
+  } finally {
+    await db.close();
+  }
+}
+
 /**
  * Runs every pg-migrations/NNNN_name.sql that was not run yet, in order and in one transaction. Forward only. Of two
  * concurrent processes, the second waits, and then finds nothing to do. Afterwards the processes' roles get their
@@ -23,9 +44,11 @@ const notMigrations = '(?!\\d{4}_[a-z0-9_]+\\.sql$).*';
 export async function migratePostgres(options: PostgresMigrationOptions): Promise<string[]> {
   const quiet = () => undefined;
   const url = await writableUrl(options.url);
+  const folder = options.folder ?? join(packageRoot(), 'pg-migrations');
+  await refuseNewer(url, folder);
   const done = await runner({
     databaseUrl: { connectionString: url, connectionTimeoutMillis: 5_000, application_name: 'migrate' },
-    dir: options.folder ?? join(packageRoot(), 'pg-migrations'),
+    dir: folder,
     ignorePattern: notMigrations,
     migrationsTable: 'pg_migrations',
     direction: 'up',

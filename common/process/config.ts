@@ -156,6 +156,11 @@ export function searchPath(): string {
   return process.env.PATH ?? '';
 }
 
+/** Where systemd waits to be told that this service is ready; empty if it does not. */
+export function notifySocket(): string {
+  return process.env.NOTIFY_SOCKET ?? '';
+}
+
 /** Whether npm runs this process, as a script of the package. */
 export function isRunByNpm(): boolean {
   return process.env.npm_lifecycle_event !== undefined;

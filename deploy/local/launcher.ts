@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { holdOutbound } from '#api/admin/outbound.ts';
 import { processEnvironment } from '#common/process/config.ts';
+import { fileFault } from '#common/process/file-fault.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import type { Config } from '#common/process/settings.ts';
 import { Postgres, patientConnectMs } from '#common/stores/postgres.ts';
@@ -208,10 +209,12 @@ export class Launcher {
   }
 
   async #checkPorts(): Promise<void> {
-    const { config } = this.#parts;
+    const { config, dataDir } = this.#parts;
+    // deploy/single/upgrade keeps a redirector of the release before on its ports, which redirectors can share.
+    const isBridged = existsSync(join(dataDir, 'bridge'));
     for (const name of ['REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT', 'API_HTTP_PORT'] as const) {
       const host = name === 'API_HTTP_PORT' ? config.API_HOST : config.REDIRECTOR_HOST;
-      if (config[name] !== 0) await portFor(name, config[name], name, host);
+      if (config[name] !== 0 && !(isBridged && name !== 'API_HTTP_PORT')) await portFor(name, config[name], name, host);
     }
   }
 
@@ -341,5 +344,7 @@ function shownUrl(scheme: string, host: string, port: number): string {
 
 export function faultText(error: unknown): string {
   if (error instanceof StartupError) return error.message;
+  const fault = fileFault(error);
+  if (fault !== null) return fault;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -10,6 +10,7 @@ import {
   isValidationOnly,
   loadConfig,
   misspelledSettings,
+  notifySocket,
   systemEnvironment,
 } from '#common/process/config.ts';
 import { contentFaults } from '#common/process/config-contents.ts';
@@ -90,10 +91,20 @@ async function main(progress: Progress): Promise<void> {
     if (ending !== undefined) return;
     progress.text(text);
     progress.text('ready');
+    tellSystemd(progress);
   } catch (error) {
     if (ending === undefined) progress.fault(faultText(error));
     await end(1);
   }
+}
+
+/** A unit with Type=notify counts as started only now; a service manager that is not told stops it later. */
+function tellSystemd(progress: Progress): void {
+  const socket = notifySocket();
+  if (socket === '') return;
+  execFile('systemd-notify', ['--ready'], { env: { ...systemEnvironment(), NOTIFY_SOCKET: socket } }, (error) => {
+    if (error !== null) progress.fault(`systemd was not told that Signpost is ready: ${error.message}`);
+  });
 }
 
 /** Stops once, on a signal or when npm ends. A second, later signal exits immediately; the guards clean up. */

@@ -1,0 +1,26 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { blocksOf, followedPages } from './blocks.ts';
+
+test('the commands of a page are its sh blocks as they stand, in order, without the indentation of a list', () => {
+  const text =
+    'a\n\n```sh\ncd /x\nls | wc -l\n```\n\n```json\n{}\n```\n\n1. b\n\n   ```sh\n   if true; then\n     ls\n   fi\n   ```\n';
+  expect(blocksOf('p', text)).toEqual([
+    { page: 'p', line: 3, commands: 'cd /x\nls | wc -l', reason: null },
+    { page: 'p', line: 14, commands: 'if true; then\n  ls\nfi', reason: null },
+  ]);
+});
+
+test('a block is left out only for a stated reason', () => {
+  const [block] = blocksOf('p', '<!-- not run: an editor -->\n```sh\nnano x\n```\n');
+  expect(block?.reason).toBe('an editor');
+  expect(() => blocksOf('p', '<!-- not run -->\n```sh\nnano x\n```\n')).toThrow('p:1: say why');
+  expect(() => blocksOf('p', '```sh\nls\n')).toThrow('does not end');
+});
+
+test('most commands of the pages for one machine are run', () => {
+  const blocks = followedPages.flatMap((page) => blocksOf(page, readFileSync(`docs/${page}`, 'utf8')));
+  const run = blocks.filter(({ reason }) => reason === null);
+  expect(run.length).toBeGreaterThan(8);
+  expect(run.length).toBeGreaterThan(2 * (blocks.length - run.length));
+});

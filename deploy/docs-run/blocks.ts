@@ -1,0 +1,34 @@
+/** The commands of a page: its fenced `sh` blocks, in order. */
+
+/** The pages that `npm run test:docs` follows, in order. */
+export const followedPages = ['production.md', 'upgrade.md', 'backup.md'] as const;
+
+export interface Block {
+  readonly page: string;
+  readonly line: number;
+  readonly commands: string;
+  /** Why the page says that the block is not run; null if it is run. */
+  readonly reason: string | null;
+}
+
+const marker = /^\s*<!-- not run: (.+) -->$/;
+
+/** @throws if a block does not end, or says that it is not run without a reason. */
+export function blocksOf(page: string, text: string): Block[] {
+  const blocks: Block[] = [];
+  const lines = text.split('\n');
+  for (let at = 0; at < lines.length; at++) {
+    const indent = /^( *)```sh$/.exec(lines[at] ?? '')?.[1];
+    if (indent === undefined) continue;
+    const end = lines.indexOf(`${indent}\`\`\``, at);
+    if (end === -1) throw new Error(`${page}:${at + 1}: this block does not end`);
+    const commands = lines.slice(at + 1, end).map((line) => line.slice(indent.length));
+    const before = lines[at - 1] ?? '';
+    if (before.includes('not run') && !marker.test(before)) {
+      throw new Error(`${page}:${at}: say why the block is not run: <!-- not run: REASON -->`);
+    }
+    blocks.push({ page, line: at + 1, commands: commands.join('\n'), reason: marker.exec(before)?.[1] ?? null });
+    at = end;
+  }
+  return blocks;
+}
