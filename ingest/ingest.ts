@@ -5,7 +5,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { systemClock } from '#common/clock.ts';
-import { openCountryDatabase } from '#common/country-database.ts';
+import { type CountryDatabase, openCountryDatabase } from '#common/country-database.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
@@ -115,22 +115,14 @@ export class Ingest {
       config.REDIS_URL === ''
         ? null
         : new Redis({ url: config.REDIS_URL, name: 'ingest', ...errorsOf(options, 'Redis', 'REDIS_URL') });
-    const clicks = this.redis && new RecentClicks(this.redis);
     this.archive = new ClickLookupServer(this.clickhouse, this.postgres);
     this.#apps = new KnownApps(appsIn(this.postgres), systemClock);
     const partitions = config.LOG_PARTITIONS;
     const stored = new ClickHouseRecords(this.clickhouse);
-    const allowStrays = (partition: number) => this.partitions.allowStrays(partition);
     const installs = new InstallLookup(this.redis && new RecentInstalls(this.redis), stored);
-    const attribution = new Attribution({
-      firstSeen: new FirstSeenGroup({ stored, clock: systemClock, partitions, allowStrays }),
-      installs,
-      clicks: new NamedClicks({ recent: clicks, stored: new ClickHouseClicks(this.clickhouse), apps: this.#apps }),
-      countries,
-    });
-    const [enrichment, erasures] = [this.enrichment, this.#erasures];
     this.retention = new Retention(this.clickhouse, systemTime);
-    const { retention } = this;
+    const attribution = this.#newAttribution(stored, installs, countries);
+    const [enrichment, erasures, retention] = [this.enrichment, this.#erasures, this.retention];
     const former = new BatchFormer({ enrichment, visitors, days: salts, attribution, erasures, retention });
     const parts: SinkParts = {
       checkpoints: this.#checkpoints,
@@ -169,6 +161,20 @@ export class Ingest {
     this.chores = this.#newChores();
     const isFirst = () => this.partitions.of(0)?.state === 'running';
     this.#activeInstalls = activeInstallsOf(config.CLICKHOUSE_URL, postgres, isFirst, log);
+  }
+
+  #newAttribution(stored: ClickHouseRecords, installs: InstallLookup, countries: CountryDatabase): Attribution {
+    const { redis, clickhouse, retention } = this;
+    const recent = redis && new RecentClicks(redis);
+    const partitions = this.#options.config.LOG_PARTITIONS;
+    const allowStrays = (partition: number) => this.partitions.allowStrays(partition);
+    const clock = () => retention.now ?? systemClock();
+    return new Attribution({
+      firstSeen: new FirstSeenGroup({ stored, clock, partitions, allowStrays }),
+      installs,
+      clicks: new NamedClicks({ recent, stored: new ClickHouseClicks(clickhouse), apps: this.#apps }),
+      countries,
+    });
   }
 
   #newLateEvents(installs: InstallLookup): LateEvents {

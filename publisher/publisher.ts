@@ -270,10 +270,7 @@ export class Publisher {
     this.#collector.add(key, reader, frame);
   }
 
-  /**
-   * Frames that are read again may be grouped differently and so get another message id: the marks drop such
-   * duplicates.
-   */
+  /** Frames that are read again may be grouped differently, under another message id: the marks drop duplicates. */
   #publish(message: FrameRunMessage): void {
     const [first] = message.headers;
     if (first === undefined) return;
