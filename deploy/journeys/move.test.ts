@@ -60,7 +60,7 @@ async function atTarget(...words: string[]): Promise<string> {
 
 test.skipIf(debian === undefined)(
   'what npm start has stored moves to other servers, what it has not stored follows from its journals, and an interrupted import leaves no users',
-  { timeout: 400_000 },
+  { timeout: 900_000 },
   async () => {
     const { stack } = stage;
     const exported = join(folder, 'export');
