@@ -10,6 +10,8 @@ import { drainMs, ServerPart } from '#common/http/server-part.ts';
 import { exposeHeld } from '#common/installation-state.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { ReadyOnce } from '#common/process/ready-once.ts';
+import { clickhouseLack, postgresLack, SchemaWait } from '#common/process/schema-wait.ts';
 import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -60,19 +62,14 @@ const routes = [...mountRoutes(api.mount), ...mountRoutes(docs)];
 const pages = DashboardFiles.load();
 const server = new ServerPart({ config, log, stores, metrics, routes, guardUnknown: api.guard, pages, tracing });
 
+const schema = new SchemaWait({ lacks: [postgresLack(db), clickhouseLack(clickhouse)], log });
+
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   tracingPart(tracing),
   { name: 'postgres', stop: () => db.close() },
   { name: 'audit log', stop: () => api.auditTrail.stop() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
-  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: systemClock }),
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
-  { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
-  api.state,
-  api.hostChecks,
-  api.imports,
-  api.linkLearner,
-  api.mailer,
   telemetryPart(
     config,
     metrics,
@@ -82,9 +79,18 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       redis: () => redis.isReady(),
       clickhouse: () => clickhouse.isReachable(),
       secret: api.state.check,
+      schema: schema.check,
     },
-    certificateQuestion(db),
+    { questions: certificateQuestion(db), readyOnce: new ReadyOnce('api', config) },
   ),
+  schema,
+  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: systemClock }),
+  { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
+  api.state,
+  api.hostChecks,
+  api.imports,
+  api.linkLearner,
+  api.mailer,
   server,
   { name: 'live feed', stop: () => api.live.stop() },
 ]);

@@ -8,6 +8,8 @@ import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { ReadyOnce } from '#common/process/ready-once.ts';
+import { postgresLack, SchemaWait } from '#common/process/schema-wait.ts';
 import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
@@ -64,20 +66,29 @@ const server = new ServerPart({
   tracing,
 });
 
+const schema = new SchemaWait({ lacks: [postgresLack(db)], log });
+
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   tracingPart(tracing),
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
+  telemetryPart(
+    config,
+    metrics,
+    {
+      listening: server.check,
+      journal: () => journal.isWritable || 'nothing can be recorded',
+      postgres: () => db.isReady(),
+      redis: () => redis.isReady(),
+      secret: state.check,
+      schema: schema.check,
+    },
+    { readyOnce: new ReadyOnce('gateway', config) },
+  ),
+  schema,
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   state,
   new InstallRetention({ db, retentionDays: config.RETENTION_DAYS, log }),
-  telemetryPart(config, metrics, {
-    listening: server.check,
-    journal: () => journal.isWritable || 'nothing can be recorded',
-    postgres: () => db.isReady(),
-    redis: () => redis.isReady(),
-    secret: state.check,
-  }),
   server,
 ]);

@@ -3,11 +3,14 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Counter, Gauge } from 'prom-client';
+import { ClickHouse } from '#clickhouse/client.ts';
 import { SlotLock } from '#common/journal/slot-lock.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { clickhouseLack, postgresLack, SchemaWait } from '#common/process/schema-wait.ts';
 import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/process/telemetry.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
@@ -151,6 +154,16 @@ new Gauge({
   },
 });
 
+/** Its own connections, for the start only. */
+const schemaDb = new Postgres({
+  url: config.INGEST_DATABASE_URL || config.DATABASE_URL,
+  name: 'ingest',
+  connectionsMax: 1,
+});
+const schemaClickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, connectionsMax: 1 });
+// Rows that ClickHouse refuses would become dead letters, so both must be known to have the schema.
+const schema = new SchemaWait({ lacks: [postgresLack(schemaDb), clickhouseLack(schemaClickhouse)], needs: true, log });
+
 const notThere = 'the log is not reachable yet';
 
 await new Lifecycle({ log }).run([
@@ -160,10 +173,18 @@ await new Lifecycle({ log }).run([
     nats: () => ingest?.nats.isConnected || 'not connected',
     postgres: () => ingest?.postgres.isReady() ?? notThere,
     clickhouse: () => ingest?.clickhouse.isReachable() ?? notThere,
+    schema: schema.check,
     log: () => ingest?.logRoom.refusal || true,
     rows: () => ingest?.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
     partitions: () => ingest?.partitions.readiness ?? notThere,
   }),
+  {
+    name: schema.name,
+    start: async () => {
+      await schema.start();
+      await Promise.all([schemaDb.close(), schemaClickhouse.close()]);
+    },
+  },
   {
     name: 'ingest',
     start: async () => {

@@ -39,6 +39,8 @@ export async function grantProcessRoles(url: string): Promise<void> {
         await queries.execute(`REVOKE ALL ON ALL TABLES IN SCHEMA public, ingest FROM ${rolname}`);
         await queries.execute(readFileSync(join(packageRoot(), 'pg-migrations', 'roles', `${rolname}.sql`), 'utf8'));
       }
+      // In the transaction of the rights, for which processes wait.
+      await queries.execute('INSERT INTO ready_migrations SELECT name FROM pg_migrations ON CONFLICT DO NOTHING');
     });
   } finally {
     await db.close();

@@ -7,6 +7,7 @@ import { nodeSystem } from '#common/journal/system.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { ReadyOnce } from '#common/process/ready-once.ts';
 import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
@@ -122,12 +123,17 @@ function expose(publisher: Publisher): void {
 await new Lifecycle({ log }).run([
   tracingPart(tracing),
   { name: 'lock', stop: () => lock.release() },
-  telemetryPart(config, metrics, {
-    log: () => running !== undefined || 'not created yet',
-    log_takes_records: () => running?.publisher.refusal || true,
-    nats: () => running?.nats.isConnected || 'not connected',
-    journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,
-  }),
+  telemetryPart(
+    config,
+    metrics,
+    {
+      log: () => running !== undefined || 'not created yet',
+      log_takes_records: () => running?.publisher.refusal || true,
+      nats: () => running?.nats.isConnected || 'not connected',
+      journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,
+    },
+    { readyOnce: new ReadyOnce('publisher', config) },
+  ),
   {
     name: 'publisher',
     start: async () => {

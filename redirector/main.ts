@@ -13,6 +13,8 @@ import { shortUrlWith } from '#common/links/short-url.ts';
 import { CertificateWatch } from '#common/process/certificate-watch.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { ReadyOnce } from '#common/process/ready-once.ts';
+import { postgresLack, SchemaWait } from '#common/process/schema-wait.ts';
 import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -144,12 +146,19 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'click shares', start: () => shares.start(), stop: () => shares.stop() },
   { name: 'orphan visits', start: () => orphans.start(), stop: () => orphans.stop() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
-  telemetryPart(config, metrics, {
-    listening: () => server.isListening || 'no port is open',
-    journal: () => journal.isWritable || 'clicks can’t be recorded',
-    redis: () => redis.isReady(),
-    postgres: () => db.isReady(),
-  }),
+  telemetryPart(
+    config,
+    metrics,
+    {
+      listening: () => server.isListening || 'no port is open',
+      journal: () => journal.isWritable || 'clicks can’t be recorded',
+      redis: () => redis.isReady(),
+      postgres: () => db.isReady(),
+      // It never waits for the schema, because links redirect from its cache.
+      schema: new SchemaWait({ lacks: [postgresLack(db)], log }).check,
+    },
+    { readyOnce: new ReadyOnce('redirector', config) },
+  ),
   {
     name: 'server',
     start: () => {

@@ -7,6 +7,7 @@ import { exposeHeld, InstallationState } from '#common/installation-state.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { clickhouseLack, postgresLack, SchemaWait } from '#common/process/schema-wait.ts';
 import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/process/telemetry.ts';
 import { urlsIn } from '#common/process/url-list.ts';
@@ -98,16 +99,20 @@ exposeGauge(
   () => chores.backlog.overdueMs / 1000,
 );
 
+const schema = new SchemaWait({ lacks: [postgresLack(db), clickhouseLack(clickhouse)], log });
+
 await new Lifecycle({ log }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
-  state,
-  chores,
   telemetryPart(config, metrics, {
     postgres: () => db.isReady(),
     clickhouse: () => clickhouse.isReachable(),
     secret: state.check,
+    schema: schema.check,
   }),
+  schema,
+  state,
+  chores,
   fanOut,
   deliveries,
 ]);

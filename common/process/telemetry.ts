@@ -5,6 +5,7 @@ import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'p
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Part } from './lifecycle.ts';
 import { logOutput } from './log-output.ts';
+import type { ReadyOnce } from './ready-once.ts';
 import type { Config } from './settings.ts';
 
 export type Log = Logger;
@@ -113,6 +114,8 @@ export interface TelemetryOptions {
   readonly metrics: Registry;
   readonly checks: Readonly<Record<string, ReadinessCheck>>;
   readonly questions?: Questions;
+  /** Absent: remembered as long as the server lives. */
+  readonly readyOnce?: Pick<ReadyOnce, 'isReached' | 'reached'>;
 }
 
 /** Additional paths for other programs: true gives 200, false 404, an error 503. */
@@ -144,6 +147,14 @@ export async function readiness(checks: TelemetryOptions['checks']) {
   return { ready: results.every(([, result]) => result === 'ok'), checks: Object.fromEntries(results) };
 }
 
+/** Like readiness, but never again not ready. */
+async function startup(checks: TelemetryOptions['checks'], readyOnce: NonNullable<TelemetryOptions['readyOnce']>) {
+  if (await readyOnce.isReached()) return { ready: true };
+  const state = await readiness(checks);
+  if (state.ready) await readyOnce.reached();
+  return state;
+}
+
 /**
  * Whether a Host header names this server. A web page can make its own host name resolve to a loopback address and read the
  * answers (DNS rebinding), but the browser then sends the page's host name.
@@ -153,11 +164,23 @@ function isOwnName(header: string, names: readonly string[]): boolean {
   return isIP(host.replace(/^\[(.*)\]$/, '$1')) !== 0 || names.includes(host);
 }
 
+/** For a process that remembers nothing in DATA_DIR. */
+function inMemory(): NonNullable<TelemetryOptions['readyOnce']> {
+  let isReached = false;
+  return {
+    isReached: async () => isReached,
+    reached: async () => {
+      isReached = true;
+    },
+  };
+}
+
 /**
- * GET /metrics (Prometheus text), /healthz (the process responds), /readyz (200 if it can do its work, otherwise 503).
+ * GET /metrics (Prometheus text), /healthz (the process responds), /readyz (200 if it can do its work, otherwise 503), /startupz (200
+ * once it has been ready).
  */
 export async function startTelemetry(options: TelemetryOptions): Promise<TelemetryServer> {
-  const { questions = {} } = options;
+  const { questions = {}, readyOnce = inMemory() } = options;
   const names = ['localhost', options.host, ...(options.hostNames ?? [])].map((name) => name.toLowerCase());
   const server = createServer((request, response) => {
     const answer = (status: number, type: string, body: string) => {
@@ -175,6 +198,10 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
       void readiness(options.checks).then((state) => {
         answer(state.ready ? 200 : 503, 'application/json', `${JSON.stringify(state)}\n`);
       });
+    } else if (path === '/startupz') {
+      void startup(options.checks, readyOnce).then((state) => {
+        answer(state.ready ? 200 : 503, 'application/json', `${JSON.stringify(state)}\n`);
+      });
     } else if (path === '/metrics' && !isOwnName(request.headers.host ?? '', names)) {
       answer(421, 'text/plain', 'not the name of this server: see METRICS_HOST_NAMES\n');
     } else if (path === '/metrics') {
@@ -188,7 +215,11 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
         () => answer(503, 'text/plain', 'not known yet\n'),
       );
     } else {
-      answer(404, 'text/plain', `${['/metrics', '/healthz', '/readyz', ...Object.keys(questions)].join(', ')}\n`);
+      answer(
+        404,
+        'text/plain',
+        `${['/metrics', '/healthz', '/readyz', '/startupz', ...Object.keys(questions)].join(', ')}\n`,
+      );
     }
   });
   server.requestTimeout = 5_000;
@@ -221,14 +252,14 @@ export function telemetryPart(
   config: Pick<Config, 'METRICS_HOST' | 'METRICS_HOST_NAMES' | 'METRICS_PORT'>,
   metrics: Registry,
   checks: TelemetryOptions['checks'],
-  questions: Questions = {},
+  more: Pick<TelemetryOptions, 'questions' | 'readyOnce'> = {},
 ): Part {
   let server: TelemetryServer | undefined;
   return {
     name: 'telemetry',
     start: async () => {
       const { METRICS_HOST: host, METRICS_HOST_NAMES: hostNames, METRICS_PORT: port } = config;
-      server = await startTelemetry({ host, hostNames, port, metrics, checks, questions });
+      server = await startTelemetry({ host, hostNames, port, metrics, checks, ...more });
     },
     stop: () => server?.close(),
   };

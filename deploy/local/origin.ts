@@ -20,6 +20,8 @@ import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { ReadyOnce } from '#common/process/ready-once.ts';
+import { clickhouseLack, postgresLack, SchemaWait } from '#common/process/schema-wait.ts';
 import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
@@ -90,6 +92,11 @@ const routes = [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mou
 const pages = DashboardFiles.load();
 const server = new ServerPart({ config, log, stores, metrics, routes, guardUnknown: api.guard, pages, tracing });
 
+const schema = new SchemaWait({
+  lacks: [postgresLack(apiDb), postgresLack(gatewayDb), clickhouseLack(clickhouse)],
+  log,
+});
+
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   tracingPart(tracing),
   { name: 'journal', stop: () => journal.close() },
@@ -98,15 +105,6 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres of the SDK endpoints', stop: () => gatewayDb.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
-  { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
-  { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
-  api.state,
-  api.hostChecks,
-  api.imports,
-  api.linkLearner,
-  api.mailer,
-  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(apiDb, randomUUID()), metrics, log, clock: systemClock }),
-  new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, log }),
   telemetryPart(
     config,
     metrics,
@@ -117,9 +115,20 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       redis: () => redis.isReady(),
       clickhouse: () => clickhouse.isReachable(),
       secret: api.state.check,
+      schema: schema.check,
     },
-    certificateQuestion(apiDb),
+    { questions: certificateQuestion(apiDb), readyOnce: new ReadyOnce('origin', config) },
   ),
+  schema,
+  { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
+  { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
+  api.state,
+  api.hostChecks,
+  api.imports,
+  api.linkLearner,
+  api.mailer,
+  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(apiDb, randomUUID()), metrics, log, clock: systemClock }),
+  new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, log }),
   server,
   { name: 'live feed', stop: () => api.live.stop() },
 ]);

@@ -3,6 +3,7 @@
 -- the owner.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_api_process;
 GRANT EXECUTE ON FUNCTION signpost_deletion_time() TO signpost_api_process;
+GRANT SELECT ON ready_migrations TO signpost_api_process;
 GRANT SELECT ON users, memberships, organizations TO signpost_api_process;
 GRANT INSERT (id, email, name) ON users TO signpost_api_process;
 GRANT UPDATE (not_before) ON users TO signpost_api_process;

@@ -2,6 +2,7 @@
 -- claims.
 GRANT USAGE ON SCHEMA public TO signpost_gateway;
 GRANT EXECUTE ON FUNCTION signpost_deletion_time() TO signpost_gateway;
+GRANT SELECT ON ready_migrations TO signpost_gateway;
 GRANT SELECT (id, organization_id, version, name, host, host_verified_at, ios, android, fallback_url, allowed_destination_hosts,
   settings, pages, api_key_hash, deleted_at) ON apps TO signpost_gateway;
 GRANT SELECT, INSERT ON links TO signpost_gateway;

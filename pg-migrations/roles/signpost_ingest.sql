@@ -2,6 +2,7 @@
 -- expired.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_ingest;
 GRANT EXECUTE ON FUNCTION signpost_deletion_time() TO signpost_ingest;
+GRANT SELECT ON ready_migrations TO signpost_ingest;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.ledger, ingest.member, ingest.name, ingest.visitor_salt TO signpost_ingest;
 -- What says how far it has come is never deleted: without it, records would be stored again.
 GRANT SELECT, INSERT, UPDATE ON ingest.checkpoint, ingest.deletion_clock, ingest.last_batch, ingest.late_cursor, ingest.lease, ingest.mark,

@@ -1,5 +1,6 @@
 -- Redirectors read links, and the columns of apps that are needed to answer a visitor.
 GRANT USAGE ON SCHEMA public TO signpost_redirector;
+GRANT SELECT ON ready_migrations TO signpost_redirector;
 GRANT SELECT (id, organization_id, host, host_verified_at, ios, android, fallback_url, settings, pages, deleted_at) ON apps TO signpost_redirector;
 GRANT SELECT ON links, link_codes, link_passwords TO signpost_redirector;
 DO $$

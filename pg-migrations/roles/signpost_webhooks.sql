@@ -1,6 +1,7 @@
 -- The webhooks process delivers messages to the endpoints of all tenants, and notes how that went.
 GRANT USAGE ON SCHEMA public TO signpost_webhooks;
 GRANT EXECUTE ON FUNCTION signpost_deletion_time() TO signpost_webhooks;
+GRANT SELECT ON ready_migrations TO signpost_webhooks;
 GRANT SELECT, UPDATE (failing_since, disabled_at, disabled_reason, updated_at) ON webhook_endpoints TO signpost_webhooks;
 GRANT SELECT, INSERT, UPDATE, DELETE ON webhook_messages TO signpost_webhooks;
 GRANT SELECT, INSERT, DELETE ON webhook_attempts TO signpost_webhooks;

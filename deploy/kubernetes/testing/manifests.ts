@@ -62,6 +62,10 @@ export interface Resource {
     readonly maxReplicas?: number;
     readonly metrics?: readonly { readonly containerResource?: { readonly container: string } }[];
     readonly behavior?: { readonly scaleDown?: { readonly selectPolicy?: string } };
+    readonly egress?: readonly {
+      readonly to: readonly { readonly namespaceSelector?: object }[];
+      readonly ports?: readonly { readonly port: number }[];
+    }[];
     readonly ingress?: readonly { readonly ports?: readonly { readonly port: number }[] }[];
     readonly rules?: readonly {
       readonly http: { readonly paths: readonly { readonly backend: { readonly service: BackendService } }[] };

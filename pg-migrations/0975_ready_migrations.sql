@@ -1,0 +1,4 @@
+-- What processes may rely on: migrations that have run, and after which the processes' roles got their rights.
+CREATE TABLE ready_migrations (
+  name text PRIMARY KEY
+);
