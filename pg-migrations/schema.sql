@@ -666,6 +666,11 @@ CREATE TABLE public.pg_migrations (
   CONSTRAINT pg_migrations_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.ready_migrations (
+  name text NOT NULL,
+  CONSTRAINT ready_migrations_pkey PRIMARY KEY (name)
+);
+
 CREATE TABLE public.recovery_codes (
   user_id text NOT NULL,
   code_hash bytea NOT NULL,

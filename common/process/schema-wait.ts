@@ -9,7 +9,7 @@ import type { Part } from './lifecycle.ts';
 import { packageRoot } from './paths.ts';
 
 /** Empty if the store has the schema, or what it lacks; null while it does not answer. */
-export type SchemaLack = () => Promise<string | null>;
+type SchemaLack = () => Promise<string | null>;
 
 const retryMs = 1_000;
 
@@ -68,7 +68,7 @@ export function clickhouseLack(clickhouse: ClickHouseQueries): SchemaLack {
 const lackIn = (store: string, migration: string | undefined) =>
   migration === undefined ? '' : `${store} lacks migration ${migration}: run migrate`;
 
-export interface SchemaWaitOptions {
+interface SchemaWaitOptions {
   readonly lacks: readonly SchemaLack[];
   /** Whether the process can do nothing without these stores, and waits for their answers too. */
   readonly needs?: boolean;

@@ -150,7 +150,7 @@ test('the image is at most 200 MB, and has one binary of uWebSockets.js', async 
   };
   expect(config.Docker.config).toMatchObject({
     User: '10001:10001',
-    Healthcheck: { Test: ['CMD', 'node', 'dist/signpost.js', 'health'] },
+    Healthcheck: { Test: ['CMD', 'bash', '/signpost/health.sh'] },
   });
 });
 

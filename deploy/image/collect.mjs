@@ -31,6 +31,7 @@ cpSync('package.json', join(target, 'package.json'));
 cpSync('dist', join(target, 'dist'), { recursive: true });
 cpSync('node_modules', join(target, 'node_modules'), { recursive: true, filter: isNeeded, verbatimSymlinks: true });
 cpSync('clickhouse/migrations', join(target, 'clickhouse', 'migrations'), { recursive: true });
+cpSync('deploy/image/health.sh', join(target, 'health.sh'));
 cpSync('docs/api.md', join(target, 'docs', 'api.md'));
 cpSync('pg-migrations', join(target, 'pg-migrations'), { recursive: true, filter: (path) => !path.endsWith('.ts') });
 console.log(`signpost ${JSON.parse(readFileSync('package.json', 'utf8')).version}, ${binding}`);

@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Resource } from './manifests.ts';
 
-export interface RecordedChange {
+interface RecordedChange {
   readonly method: string;
   /** Such as statefulsets/redirector. */
   readonly target: string;
@@ -14,7 +14,7 @@ export interface RecordedChange {
 }
 
 /** Plural of each kind, and whether it belongs to a namespace. */
-export type ResourceKinds = Readonly<Record<string, readonly [plural: string, isNamespaced: boolean]>>;
+type ResourceKinds = Readonly<Record<string, readonly [plural: string, isNamespaced: boolean]>>;
 
 export class RecordingApi {
   readonly changes: RecordedChange[] = [];
@@ -65,11 +65,9 @@ export class RecordingApi {
       this.objects.delete(key);
       return [200, { kind: 'Status', apiVersion: 'v1', status: 'Success' }];
     }
-    const stored = isCreation
-      ? { ...body, metadata: { ...body.metadata, uid: key } }
-      : { ...known, ...merged(known, body) };
+    const stored = isCreation ? { ...body, metadata: { ...body.metadata, uid: key } } : merged(known, body);
     this.objects.set(key, stored as Resource);
-    return [isCreation ? 201 : 200, stored];
+    return [isCreation ? 201 : 200, stored as Resource];
   }
 
   /** The lists from which kubectl learns paths; undefined for another path. */

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Makes every secret of compose.yaml, once: a file for each in secrets/. Containers run as several users, so the files can be read
+# by all, but only their owner can enter the folder.
+set -eu
+cd "$(dirname "$0")"
+if [ -e secrets ]; then
+  echo "$PWD/secrets exists: its keys encrypt what is stored, so they are not replaced." >&2
+  exit 1
+fi
+# A script that is stopped leaves no folder with half of the secrets.
+draft=$(mktemp -d ./secrets.XXXXXX)
+trap 'rm -rf "$draft"' EXIT
+password() { head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
+key() { head -c 32 /dev/urandom | base64 | tr -d '\n'; }
+write() { printf '%s' "$2" > "$draft/$1"; }
+postgres=$(password) clickhouse=$(password) redis=$(password) nats=$(password)
+write postgres_password "$postgres"
+write clickhouse_password "$clickhouse"
+write database_url "postgres://signpost:$postgres@postgres:5432/signpost"
+write clickhouse_url "http://signpost:$clickhouse@clickhouse:8123/signpost"
+write redis_url "redis://default:$redis@redis:6379"
+write nats_url "nats://signpost:$nats@nats:4222"
+write secret_key "k1:$(key)"
+write address_key "$(key)"
+# Recent clicks expire. With volatile-lru, a full Valkey drops the oldest of them instead of refusing logins.
+write valkey.conf "requirepass $redis
+dir /data
+maxmemory 512mb
+maxmemory-policy volatile-lru
+"
+write nats.conf "jetstream { store_dir: \"/data\", sync_interval: \"1s\" }
+max_payload: 1048576
+authorization { user: signpost, password: \"$nats\" }
+"
+chmod 644 "$draft"/*
+chmod 700 "$draft"
+mv "$draft" secrets
+trap - EXIT
