@@ -76,7 +76,7 @@ const sumsOf: Record<Kind, readonly string[]> = {
 };
 
 /** What Postgres knows about records. */
-export interface KnownRecords {
+interface KnownRecords {
   /** Frames that journals have lost since a day before the range. */
   readonly lost?: readonly LostFrames[];
   /** Checked whole, whatever the range. */
