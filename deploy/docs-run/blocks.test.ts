@@ -22,5 +22,5 @@ test('most commands of the pages for one machine are run', () => {
   const blocks = followedPages.flatMap((page) => blocksOf(page, readFileSync(`docs/${page}`, 'utf8')));
   const run = blocks.filter(({ reason }) => reason === null);
   expect(run.length).toBeGreaterThan(8);
-  expect(run.length).toBeGreaterThan(2 * (blocks.length - run.length));
+  expect(run.length).toBeGreaterThan(blocks.length - run.length);
 });
