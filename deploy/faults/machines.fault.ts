@@ -3,6 +3,7 @@
  * was answered is counted once.
  */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { DAY_MS } from '#common/durations.ts';
 import { type Receiver, receiverForTest } from '#testing/receiver.ts';
 import { runFault, type Scene } from './fault-run.ts';
 import { nothingWrong, seed } from './fault-sizes.ts';
@@ -81,6 +82,15 @@ async function addAnEdge(scene: Scene): Promise<void> {
   scene.hit('edge added');
 }
 
+async function startWithoutAClock(scene: Scene): Promise<void> {
+  const clock = `-${Math.round((Date.now() - Date.UTC(2023, 2, 1)) / DAY_MS)}d`;
+  for (const role of ['publisher', 'redirector'] as const) await stage.restart('edge-3', role, clock);
+  await redirected(scene, 300);
+  for (const role of ['publisher', 'redirector'] as const) await stage.restart('edge-3', role);
+  await redirected(scene, 30);
+  scene.hit('edge with the clock of 2023');
+}
+
 /** The steps of "To remove a machine permanently" in docs/operating.md. */
 async function retireAnEdge(scene: Scene): Promise<void> {
   await stage.end('edge-1', 'redirector');
@@ -104,7 +114,7 @@ function messagesByInstall(): Map<string, Set<string>> {
 }
 
 test.skipIf(reason !== null)(
-  'machines are cut off, fail over, restart, vanish for an hour, are added and retired: everything answered is counted once',
+  'machines are cut off, fail over, restart, vanish for an hour, run with a wrong clock, are added and retired: everything answered is counted once',
   // A second attempt would find the machines as the first left them.
   { timeout: 900_000, retry: 0 },
   async () => {
@@ -118,6 +128,7 @@ test.skipIf(reason !== null)(
       await loseLogServer(scene);
       await restartAll(scene);
       await loseAnEdgeForAnHour(scene, () => addAnEdge(scene));
+      await startWithoutAClock(scene);
       await retireAnEdge(scene);
     });
     expect(report).toMatchObject(nothingWrong);
