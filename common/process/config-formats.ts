@@ -78,3 +78,17 @@ export function appleKeyOf(text: string): string | null {
     return null;
   }
 }
+
+/** Why a valid URL is refused nevertheless; undefined if it is not. */
+type UrlRule = (value: string) => string | undefined;
+
+export const nothingRefused: UrlRule = () => undefined;
+
+/** Why a URL that other tools accept for Redis is refused: there must be one primary, over TCP. */
+export function redisRefusal(value: string): string | undefined {
+  if (/sentinel|cluster/i.test(value.split('://')[0] ?? '') || value.includes(','))
+    return 'must be the URL of one primary: Sentinel and Cluster are not supported. Use an address that follows the primary, such as a proxy or a managed endpoint';
+  if (/^(\/|unix:|(redis\+)?(unix|socket):)/i.test(value))
+    return 'must be a URL with redis or rediss://: a Unix socket is not supported, use a port on 127.0.0.1';
+  return undefined;
+}

@@ -7,9 +7,11 @@ import {
   domainOf,
   headersOf,
   mailAddressOf,
+  nothingRefused,
   parseNetwork,
   parseOrigin,
   plainUrlOf,
+  redisRefusal,
 } from './config-formats.ts';
 import { urlsIn } from './url-list.ts';
 
@@ -122,14 +124,15 @@ function list(about: string, of: (entry: string) => string | null = (entry) => e
   };
 }
 
-function url(fallback: string, schemes: readonly string[], about: string): Setting<string> {
+function url(fallback: string, schemes: readonly string[], about: string, refuse = nothingRefused): Setting<string> {
   return {
     about,
     fallback,
     isSecret: true,
     parse: (value) => {
       const scheme = URL.canParse(value) ? new URL(value).protocol.slice(0, -1) : '';
-      return schemes.includes(scheme) ? value : new Fault(`must be a URL with ${schemes.join(' or ')}://`);
+      const fault = refuse(value) ?? (schemes.includes(scheme) ? '' : `must be a URL with ${schemes.join(' or ')}://`);
+      return fault === '' ? value : new Fault(fault);
     },
   };
 }
@@ -143,25 +146,6 @@ function urls(fallback: string, schemes: readonly string[], about: string): Sett
       const given = urlsIn(value);
       const fault = given.map(one.parse).find((parsed) => parsed instanceof Fault);
       return fault ?? (given.length > 0 ? given.join(',') : one.parse(value));
-    },
-  };
-}
-
-/** One primary. What other tools accept is refused with the way that there is. */
-function redis(about: string): Setting<string> {
-  const one = url('', ['redis', 'rediss'], about);
-  return {
-    ...one,
-    parse: (value) => {
-      if (/sentinel|cluster/i.test(value.split('://')[0] ?? '') || value.includes(','))
-        return new Fault(
-          'must be the URL of one primary: Sentinel and Cluster are not supported. Use an address that follows the primary, such as a proxy or a managed endpoint',
-        );
-      if (/^(\/|unix:|(redis\+)?(unix|socket):)/i.test(value))
-        return new Fault(
-          'must be a URL with redis or rediss://: a Unix socket is not supported, use a port on 127.0.0.1',
-        );
-      return one.parse(value);
     },
   };
 }
@@ -191,7 +175,7 @@ export const settings = {
   INGEST_DATABASE_URL: ownDatabase('ingest, as signpost_ingest'),
   EDGE_DATABASE_URL: ownDatabase('redirectors, as signpost_redirector'),
   WEBHOOKS_DATABASE_URL: ownDatabase('webhooks, as signpost_webhooks'),
-  REDIS_URL: redis('Redis or Valkey URL. If empty, npm start runs a local server.'),
+  REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey. If empty, npm start runs a local server.', redisRefusal),
   REDIS_STAND_IN: flag(false, 'Whether npm start may use its stand-in for Redis on a real SHORT_LINK_DOMAIN.'),
   NATS_URL: urls(
     '',
@@ -385,6 +369,7 @@ export const settings = {
   MAIL_FROM: form(
     '',
     mailAddressOf,
+    nothingRefused,
     'an address, or a name and an address: Signpost <links@example.com>',
     'Sender of all mail; required with SMTP_URL.',
   ),

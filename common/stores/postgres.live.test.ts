@@ -68,7 +68,7 @@ test('a statement that runs too long is cancelled and counts as unavailable', as
 
 test('a killed server is unavailable, even in the middle of a transaction, and the pool works again after a restart', async () => {
   const server = await ownPostgresForTest();
-  const errors: Error[] = [];
+  const errors: unknown[] = [];
   const pool = new Postgres({ url: server.url, name: 'test', onError: (error) => errors.push(error) });
   await Promise.all([pool.query('SELECT 1'), pool.query('SELECT 1')]);
   const cut = pool.transaction(async (queries) => {

@@ -37,7 +37,7 @@ test('a script is loaded automatically, and again after the server lost it', asy
 });
 
 test('while the server is down, commands fail immediately as unavailable, and work again once it is back', async () => {
-  const errors: Error[] = [];
+  const errors: unknown[] = [];
   const redis = new Redis({ url: server.url, name: 'test', onError: (error) => errors.push(error) });
   await redis.connect();
   const gaps: number[] = [];

@@ -44,7 +44,16 @@ export class SimulatedNats {
   lostDeliveries = 0;
   /** The error of its clock in milliseconds. */
   clockOffsetMs = 0;
-  readonly hits = { deliveries_lost: 0, crashed: 0, tail_lost: 0, wiped: 0, log_full: 0, duplicates: 0, purged: 0, expired: 0 };
+  readonly hits = {
+    deliveries_lost: 0,
+    crashed: 0,
+    tail_lost: 0,
+    wiped: 0,
+    log_full: 0,
+    duplicates: 0,
+    purged: 0,
+    expired: 0,
+  };
   readonly #scheduler: Scheduler;
   readonly #epoch: number;
   readonly #peers = new Set<Peer>();

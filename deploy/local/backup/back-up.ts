@@ -6,7 +6,7 @@
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { localClickHouseUrl, localDatabaseUrl } from '#api/admin/local-store.ts';
 import { MINUTE_MS } from '#common/durations.ts';
@@ -85,7 +85,14 @@ function takeFolder(folder: string): void {
   if (existsSync(folder) && readdirSync(folder).length > 0) {
     throw new StartupError(`${folder} is not empty. Name a new folder: a backup never overwrites anything.`);
   }
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolders(folder);
+}
+
+/** Not Node's recursive mkdir, which repeats itself without end where the kernel makes no folders, such as below /proc. */
+function makeFolders(folder: string): void {
+  if (existsSync(folder)) return;
+  makeFolders(dirname(folder));
+  mkdirSync(folder, { mode: 0o700 });
 }
 
 /**
