@@ -369,7 +369,6 @@ export const settings = {
   MAIL_FROM: form(
     '',
     mailAddressOf,
-    nothingRefused,
     'an address, or a name and an address: Signpost <links@example.com>',
     'Sender of all mail; required with SMTP_URL.',
   ),
