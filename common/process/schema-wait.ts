@@ -89,15 +89,16 @@ export class SchemaWait implements Part {
   readonly check = async (): Promise<true | string> => {
     if (this.#isThere) return true;
     const lack = await this.#lack();
-    this.#isThere = lack === '';
-    return lack === '' || (lack ?? 'not known');
+    // `start` may have found it meanwhile, and its connections may be closed.
+    this.#isThere ||= lack === '';
+    return this.#isThere || (lack ?? 'not known');
   };
 
   async start(): Promise<void> {
     let logged: string | undefined;
     for (;;) {
       const lack = await this.#lack();
-      this.#isThere = lack === '';
+      this.#isThere ||= lack === '';
       if (lack === '' || (lack === null && this.#options.needs !== true)) return;
       const reason = lack ?? 'a store whose schema is needed does not answer';
       if (reason !== logged) this.#options.log.warn({ reason }, 'waiting for the schema');
