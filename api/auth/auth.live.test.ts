@@ -270,7 +270,7 @@ test('a reset revokes the access tokens of every earlier login, and of no later 
 test('a login that waits during a password reset cannot be renewed after it', async () => {
   const user = await origin.addUser('waited-for@example.com', password);
   await login('waited-for@example.com');
-  await origin.db.query(`UPDATE refresh_tokens SET expires_at = created_at WHERE user_id = $1`, [user]);
+  await origin.db.query(`UPDATE refresh_tokens SET expires_at = now() - interval '1 day' WHERE user_id = $1`, [user]);
   const both = await origin.db.transaction(async (queries) => {
     // A login deletes expired families, so this delays it between its own row and its end.
     await queries.query('SELECT FROM refresh_tokens WHERE user_id = $1 FOR UPDATE', [user]);

@@ -218,7 +218,7 @@ test('the trust page shows which machines report, which partitions are being sto
   await api.db.execute(`INSERT INTO ingest.progress (machine, committed_to, updated_at)
     VALUES ('edge-1', 1, now()), ('edge-2', 1, now() - interval '5 minutes')`);
   await api.db.execute(`INSERT INTO ingest.lease (partition, owner, epoch, expires_at)
-    VALUES (0, 'a', 1, now() + interval '1 hour'), (1, 'b', 1, now() - interval '1 hour')`);
+    VALUES (0, 'a', 1, now() + interval '1 minute'), (1, 'b', 1, now() - interval '1 hour')`);
   try {
     const { status, body } = await owner.call('GET', '/trust');
     expect(status).toBe(200);

@@ -268,8 +268,8 @@ test('an action that no change has is a 400 that names it', async () => {
 });
 
 test('rows of the audit log are deleted after a year, and not before', async () => {
-  const insert = `INSERT INTO audit_log (organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id)
-    VALUES ('org_old', now() - $1::interval, 'usr_x', '', 'x', '', '{}', '', '')`;
+  const insert = `INSERT INTO audit_log (organization_id, at, stored_at, actor_id, actor_name, action, target_id, fields, address, request_id)
+    VALUES ('org_old', now() - $1::interval, now() - $1::interval, 'usr_x', '', 'x', '', '{}', '', '')`;
   for (const age of ['366 days', '363 days']) await api.db.execute(insert, [age]);
   await api.db.query('SELECT signpost_trim_audit_log(100)', []);
   const left = await api.db.query('SELECT FROM audit_log WHERE organization_id = $1', ['org_old']);

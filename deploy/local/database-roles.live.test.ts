@@ -241,7 +241,7 @@ test("within a tenant's transaction the API sees only that tenant's rows", async
 
 test('ingest deletes expired claims', async () => {
   const claim = 'INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at)';
-  await as.signpost_gateway.execute(`${claim} VALUES ('clk_1', 'app_1', '', 'm', '{}', now() - interval '1 second')`);
+  await as.signpost_gateway.execute(`${claim} VALUES ('clk_1', 'app_1', '', 'm', '{}', now() - interval '1 day')`);
   expect(await new ExpiredClaims(as.signpost_ingest).delete()).toBe(1);
 });
 
