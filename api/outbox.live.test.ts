@@ -100,7 +100,7 @@ test('while Redis is unavailable, changes older than any cache entry are dropped
   proxy.refuse();
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
   const note = `INSERT INTO outbox (kind, host, short_code, changed_at) VALUES ('app', $1, '', now() - $2::interval)`;
-  await api.db.execute(note, ['old.example', '11 minutes']);
+  await api.db.execute(note, ['old.example', '1 day']);
   await api.db.execute(note, ['young.example', '9 minutes']);
   await expect.poll(noted, patience).toEqual([{ kind: 'app', host: 'young.example', short_code: '' }]);
   await proxy.heal();
