@@ -241,7 +241,7 @@ test('an ingest is ready when it runs its share; rows that are dated a year ahea
   await lease('elsewhere/a', '5 minutes');
   const ingest = await ingestHere('ready', { LOG_PARTITIONS: '2' });
   expect(ingest.partitions.readiness).toEqual(expect.any(String));
-  await expect.poll(() => ingest.partitions.readiness, patience).toMatch(/^runs 1 of the \d partitions/);
+  await expect.poll(() => ingest.partitions.readiness, patience).toMatch(/^runs \d of the \d partitions/);
   await lease('pod-7/a', '1 year');
   await db.execute(
     `INSERT INTO ingest.member (owner, partitions, joined_at, expires_at) VALUES ('pod-7/a', 9, '2020-01-01', now() + interval '1 year')`,

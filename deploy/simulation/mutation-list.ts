@@ -297,7 +297,7 @@ export const mutations: readonly Mutation[] = [
   {
     without: 'closing no gap with a frame in progress',
     file: 'ingest/frame-queue.ts',
-    from: 'for (const frameNo of state.taken) if (frameNo < end) return [];',
+    from: 'for (const no of taken) if (no < end || lost.some(([from, to]) => no >= from && no <= to)) return [];',
     to: '',
     test: 'ingest/frame-queue.test.ts',
   },
