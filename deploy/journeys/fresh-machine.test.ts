@@ -55,6 +55,7 @@ function lasting(text: string): string {
     .replaceAll(/127\.0\.0\.1:\d+/g, '127.0.0.1:8080')
     .replaceAll(/"version":"[\d.]+"/g, '"version":"…"')
     .replaceAll(/\d{4}-\d\d-\d\d to .*: \d+ days/g, '… days')
+    .replaceAll(/since \d{4}-\d\d-\d\dT[\d:.]+Z/g, 'since …')
     .replaceAll(/\b\d[\d.,]* (ms|s|MB|MiB|KiB|kB|bytes|B)\b/g, '… $1');
 }
 
