@@ -309,7 +309,7 @@ test('with a secret other than the one its keys were encrypted with, nothing sta
   const kept = execFileSync('cat', [join(stack.dataDir, 'secret-key')], { encoding: 'utf8' });
   execFileSync('rm', [join(stack.dataDir, 'secret-key')]);
   await expect(stack.launch()).rejects.toThrow(
-    /The API keys of 1 app \(app_\w+\) can't be decrypted with \S+secret-key: /,
+    /The API keys of 1 app \(app_\w+\) and other secrets can't be decrypted with \S+secret-key: /,
   );
   writeFileSync(join(stack.dataDir, 'secret-key'), kept);
   await stack.launch();
