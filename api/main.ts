@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { systemClock } from '#common/clock.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
 import { exposeHeld } from '#common/installation-state.ts';
@@ -16,6 +15,7 @@ import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { StoreClock } from '#common/stores/store-clock.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { exposeAsOf } from './analytics/as-of.ts';
 import { PostgresAuditTurns } from './analytics/audit-turns.ts';
@@ -49,7 +49,8 @@ const around = tracing?.trails.around('clickhouse');
 const onError = stores.of('ClickHouse', 'CLICKHOUSE_URL');
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits, around, onError });
 
-const api = apiParts(config, { db, redis, clickhouse, log, stores }, systemClock);
+const storeClock = StoreClock.ofPostgres(db);
+const api = apiParts(config, { db, redis, clickhouse, log, stores }, storeClock.now);
 exposeAsOf(metrics, db);
 exposeHeld(metrics, api.state);
 exposeOutbox(metrics, api.outbox);
@@ -84,7 +85,8 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
     { questions: certificateQuestion(db), readyOnce: new ReadyOnce('api', config) },
   ),
   schema,
-  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: systemClock }),
+  storeClock,
+  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: storeClock.now }),
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.state,
   api.hostChecks,

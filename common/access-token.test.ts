@@ -27,6 +27,12 @@ test('a token names its user for 900 s and not a second longer', () => {
   expect(at((now + 900) * 1000)).toBeNull();
 });
 
+test('a token that was issued by a clock which was ahead is refused while it would last longer than any other', () => {
+  const ahead = (ms: number) => tokens.verify(new AccessTokens([current], () => nowMs + ms).issue(user));
+  expect(ahead(50_000)?.user_id).toBe(user);
+  expect(ahead(800 * 86_400_000)).toBeNull();
+});
+
 test('a token of the previous key is valid until that key is removed', () => {
   const token = new AccessTokens([old], () => nowMs).issue(user);
   expect(tokens.verify(token)?.user_id).toBe(user);

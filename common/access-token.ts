@@ -10,6 +10,8 @@ import { isId } from './ids.ts';
 
 /** Part of the API: access tokens expire after 15 minutes. */
 export const ACCESS_TOKEN_SECONDS = 900;
+/** Maximum clock difference between two processes. */
+const CLOCK_SKEW_SECONDS = 60;
 const TYP = 'at+jwt';
 const ISSUER = 'signpost';
 const AUDIENCE = 'signpost-api';
@@ -66,12 +68,18 @@ export class AccessTokens {
       if (!('sub' in claims) || !('exp' in claims) || !('iat' in claims)) return null;
       const { sub, exp, iat } = claims;
       const issued_ms = 'issued_ms' in claims ? claims.issued_ms : Number(iat) * 1000;
-      if (typeof exp !== 'number' || exp * 1000 <= this.#clock()) return null;
+      if (typeof exp !== 'number' || !this.#isWithinItsTime(exp * 1000)) return null;
       if (typeof issued_ms !== 'number' || !(Math.abs(issued_ms) < EPOCH_MS_MAX)) return null;
       return typeof sub === 'string' && isId('usr', sub) ? { user_id: sub, issued_ms } : null;
     } catch {
       return null;
     }
+  }
+
+  /** A token that ends later than any that is issued now was issued by a clock that was ahead. */
+  #isWithinItsTime(endMs: number): boolean {
+    const restMs = endMs - this.#clock();
+    return restMs > 0 && restMs <= (ACCESS_TOKEN_SECONDS + CLOCK_SKEW_SECONDS) * 1000;
   }
 }
 

@@ -64,6 +64,18 @@ test('a Redis that hangs is tried once per second instead of by every request', 
   expect((await limiter.charge('general', 'a')).quota.remaining).toBe(93);
 });
 
+test('a window that a machine with a wrong clock started makes no client wait for longer than a window', () => {
+  const { quota, rejection } = chargeOf(10, { count: 11, resetMs: 800 * 86_400_000 }, 5_000);
+  expect(rejection?.retryAfterSeconds).toBe(60);
+  expect(quota.resetEpochSeconds).toBe(65);
+});
+
+test('a window of this process ends when its clock is set back', () => {
+  const windows = new LocalWindows();
+  for (let n = 0; n < 5; n++) windows.take('a', 800 * 86_400_000);
+  expect(windows.take('a', 1_000)).toEqual({ count: 1, resetMs: 61_000 });
+});
+
 test('the number of windows in this process is bounded', () => {
   const windows = new LocalWindows();
   for (let subject = 0; subject < 200_000; subject++) windows.take(`ip-${subject}`, 1_000);

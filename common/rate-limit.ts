@@ -69,13 +69,15 @@ export interface Charge {
 
 /** The verdict on a counted request. Retry-After is rounded up: after it, the window is over. */
 export function chargeOf(limit: number, window: Window, nowMs: number): Charge {
+  // Not later than a whole window, whatever the clock of the machine that started it said.
+  const resetMs = Math.min(window.resetMs, nowMs + WINDOW_MS);
   const quota = {
     limit,
     remaining: Math.max(0, limit - window.count),
-    resetEpochSeconds: Math.ceil(window.resetMs / 1000),
+    resetEpochSeconds: Math.ceil(resetMs / 1000),
   };
   if (window.count <= limit) return { quota, rejection: null };
-  return { quota, rejection: rateLimited(Math.max(1, Math.ceil((window.resetMs - nowMs) / 1000))) };
+  return { quota, rejection: rateLimited(Math.max(1, Math.ceil((resetMs - nowMs) / 1000))) };
 }
 
 /** The same windows, in this process only. */
@@ -84,7 +86,7 @@ export class LocalWindows {
 
   take(key: string, nowMs: number): Window {
     let window = this.#windows.get(key);
-    if (!window || window.resetMs <= nowMs) {
+    if (!window || !isPaused(nowMs, window.resetMs)) {
       window = { count: 0, resetMs: nowMs + WINDOW_MS };
       this.#windows.set(key, window);
     }
@@ -180,7 +182,7 @@ export class RateLimiter {
     const subject = this.#addresses.nameOf(limitAddress(ip));
     const nowMs = this.#clock();
     const resetMs = this.#spent.get(limitKey(limitClass, subject)) ?? 0;
-    if (resetMs <= nowMs) return null;
+    if (!isPaused(nowMs, resetMs)) return null;
     const limit = this.#limits[limitClass];
     const { quota, rejection } = chargeOf(limit, { count: limit + 1, resetMs }, nowMs);
     return rejection && { quota, rejection };

@@ -6,6 +6,7 @@ import type { Registry } from 'prom-client';
 import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
+import type { StoreClock } from '#common/stores/store-clock.ts';
 import type { EventTracking } from './events/tracking.ts';
 import type { ForeignTracking } from './foreign/foreign-tracking.ts';
 import type { Installation } from './install/installation.ts';
@@ -22,7 +23,7 @@ export interface GatewayCounters {
   readonly refusals: EventTracking['refusals'];
   readonly foreign: ForeignTracking['counters'];
   readonly keys: KeyCheck['counters'];
-  readonly storeClock: Pick<KeyCheck, 'aheadMs'>;
+  readonly storeClock: Pick<StoreClock, 'aheadMs'>;
 }
 
 /** Registers the counters; their values are read at scrape time. */

@@ -3,12 +3,12 @@ import type { Clock } from '#common/clock.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { LinkChange } from '#common/links/link-changes.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
+import type { StoreClock } from '#common/stores/store-clock.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { AppCaller } from './caller.ts';
 import type { EventTracking } from './events/tracking.ts';
 import type { ForeignTracking } from './foreign/foreign-tracking.ts';
 import type { Installation } from './install/installation.ts';
-import type { KeyCheck } from './key-check.ts';
 import type { LinkIndex } from './links/link-facts.ts';
 import type { Matching } from './match/matching.ts';
 
@@ -21,7 +21,7 @@ export interface GatewayDeps {
   readonly tenancy: Tenancy;
   readonly clock: Clock;
   /** How far the clock of this process is ahead of a store's. */
-  readonly storeClock: Pick<KeyCheck, 'aheadMs'>;
+  readonly storeClock: Pick<StoreClock, 'aheadMs'>;
   readonly shortUrl: ShortUrl;
   /** Notifies redirectors of a new link. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;

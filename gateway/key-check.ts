@@ -39,15 +39,13 @@ const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
 
 /**
  * KEYS: the snapshot key; the version key of the app that the API key is assumed to belong to; the limit key. ARGV:
- * that app's id; number of requests; end of a window that begins now; its length. Returns {json, count, end, time of
- * Redis}. If the key belongs to another app, returns that app's id and counts nothing. Returns null for an unknown key.
+ * that app's id; number of requests; end of a window that begins now; its length. Returns {json, count, end}. If the key belongs to another app, returns that app's id and counts nothing. Returns null for an unknown key.
  */
 const checkScript = `${snapshotLua}${takeLua}
 local json, app_id = snapshot(KEYS[1], KEYS[2], ARGV[1])
 if not json then return app_id end
 local count, reset_ms = take(KEYS[3], ARGV[2], ARGV[3], ARGV[4])
-local time = redis.call('TIME')
-return {json, count, reset_ms, math.floor(time[1] * 1000 + time[2] / 1000)}
+return {json, count, reset_ms}
 `;
 
 /** An accepted key, or why it was rejected; the charge determines the limit headers. */
@@ -103,7 +101,6 @@ export class KeyCheck {
   readonly #windows = new LocalWindows();
   readonly #misses = new LocalWindows();
   #redisPausedUntilMs = 0;
-  #aheadMs = 0;
 
   constructor(parts: KeyCheckParts) {
     this.#parts = parts;
@@ -113,11 +110,6 @@ export class KeyCheck {
       query: (question) => this.#query(question),
       together: (send) => parts.redis.together(send),
     });
-  }
-
-  /** How far the clock of this process was ahead of that of Redis at its last answer; 0 before the first. */
-  get aheadMs(): number {
-    return this.#aheadMs;
   }
 
   /** Whether Redis had the key at the last query; if so, the key is well-formed. */
@@ -196,8 +188,6 @@ export class KeyCheck {
     }
     if (!Array.isArray(answer) || typeof answer[0] !== 'string') return null;
     this.counters.redis_hits += requests;
-    const storeMs = Number(answer[3]);
-    if (Number.isFinite(storeMs)) this.#aheadMs = this.#parts.clock() - storeMs;
     return { app: this.#parse(key, answer[0]), window: windowOf(answer.slice(1)) };
   }
 

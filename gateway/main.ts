@@ -15,6 +15,7 @@ import { createLog, createMetrics, telemetryPart } from '#common/process/telemet
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { StoreClock } from '#common/stores/store-clock.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { exposeGateway } from './counters.ts';
 import { InstallRetention } from './install/install-retention.ts';
@@ -39,10 +40,11 @@ const onPostgresError = stores.of('Postgres', config.GATEWAY_DATABASE_URL ? 'GAT
 const db = new Postgres({ url, name, around: tracing?.trails.around('postgresql'), onError: onPostgresError });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: stores.of('Redis', 'REDIS_URL') });
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
+const storeClock = StoreClock.ofRedis(redis);
 const cache = new LinkCache({
   redis,
   db,
-  clock: systemClock,
+  clock: storeClock.now,
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
@@ -53,7 +55,7 @@ const archive = new NatsClickArchive(
   Nats.connect({ url: natsUrl, name, installation, onRefusal: onNatsError, onError: onNatsError }),
 );
 const state = new InstallationState({ db, secrets: parseSecretKeys(config.SECRET_KEY), log });
-const gateway = gatewayParts(config, { db, redis, journal, cache, archive, state }, systemClock);
+const gateway = gatewayParts(config, { db, redis, journal, cache, archive, state, storeClock }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 
 const server = new ServerPart({
@@ -87,6 +89,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
     { readyOnce: new ReadyOnce('gateway', config) },
   ),
   schema,
+  storeClock,
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   state,
   new InstallRetention({ db, retentionDays: config.RETENTION_DAYS, log }),

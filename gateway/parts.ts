@@ -19,6 +19,7 @@ import type { ProcessConfig } from '#common/process/config-roles.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
+import type { StoreClock } from '#common/stores/store-clock.ts';
 import { Tenancy } from '#common/stores/tenancy.ts';
 import type { GatewayCounters } from './counters.ts';
 import type { GatewayDeps } from './deps.ts';
@@ -48,6 +49,7 @@ export interface GatewayClients {
   readonly cache: LinkCache;
   readonly archive: ClickLookup;
   readonly state: Pick<InstallationState, 'secret' | 'look'>;
+  readonly storeClock: Pick<StoreClock, 'aheadMs'>;
 }
 
 export interface GatewayParts {
@@ -60,7 +62,7 @@ export interface GatewayParts {
 
 /** @throws if SECRET_KEY is invalid. */
 export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayClients, clock: Clock): GatewayParts {
-  const { db, redis, journal, cache, archive, state } = clients;
+  const { db, redis, journal, cache, archive, state, storeClock } = clients;
   const limits = configuredLimits(config);
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const counted = new CountedAddresses(secrets);
@@ -69,12 +71,12 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const check = new KeyCheck({ redis, db, keys, limits, addresses: counted, clock });
   const guard = secretGuard(state, gatewayGuard({ check, limiter }));
   const records = new RecordWriter(journal, config.LOG_PARTITIONS);
-  const links = new LinkIndex(db, clock, cache);
+  const links = new LinkIndex(db, cache.clock, cache);
   const clicks = new RecentClicks(redis);
   const claims = new Claims(new PostgresClaimStore(db));
   const addresses = new AddressWriter(config.ADDRESS_KEY);
   const queryFilter = new QueryFilter(config.DROPPED_QUERY_PARAMETERS);
-  const longLinks = new LongLinks(cache, db, clock);
+  const longLinks = new LongLinks(cache, db, cache.clock);
   const opens = new LinkOpens({ cache, longLinks, records, clock, addresses, queryFilter });
   const store = new InstallStore(db);
   const appOpens = new AppOpens({ installs: store, links, records });
@@ -98,7 +100,7 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
     links,
     tenancy: new Tenancy(db),
     clock,
-    storeClock: check,
+    storeClock,
     shortUrl,
     announce: (...changes) => announceChanges(redis, changes),
   };
@@ -111,7 +113,7 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
     refusals: events.refusals,
     foreign: deps.foreign.counters,
     keys: check.counters,
-    storeClock: check,
+    storeClock,
   };
   const isOutage = (error: unknown) => error instanceof PostgresUnavailable;
   return { mount: { routes: gatewayRoutes, deps, guard, isOutage }, guard, check, counters };

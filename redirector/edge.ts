@@ -58,7 +58,10 @@ export class Edge {
   readonly #cache: LinkCache;
   readonly #journal: EdgeOptions['journal'];
   readonly #lanes: ClickLanes;
+  /** This machine's, for records: ingest knows how wrong it is. */
   readonly #clock: Clock;
+  /** Shared by all processes, for what others have set, such as the end of a link. */
+  readonly #storeClock: Clock;
   readonly #proxies: TrustedProxies | null;
   readonly #addresses: AddressWriter;
   readonly #queryFilter: QueryFilter;
@@ -80,6 +83,7 @@ export class Edge {
     this.#journal = journal;
     this.#lanes = lanes;
     this.#clock = clock;
+    this.#storeClock = cache.clock;
     this.#proxies = trustedProxies.length === 0 ? null : new TrustedProxies(trustedProxies);
     this.#addresses = addresses;
     this.#queryFilter = queryFilter;
@@ -91,15 +95,15 @@ export class Edge {
     this.#longLinks = options.longLinks;
     this.#asked = options.asked;
     this.#shares = options.shares;
-    this.#unlocks = new LinkUnlocks(clock);
-    this.#answers = new UnrecordedAnswers(this.#devices, clock, options.countries, options.shares);
+    this.#unlocks = new LinkUnlocks(cache.clock);
+    this.#answers = new UnrecordedAnswers(this.#devices, cache.clock, options.countries, options.shares);
     this.counters = this.#answers.counters;
     this.state = this.#answers.state;
   }
 
   /** The hot path: visits of cached links. All other requests continue in `lookUp`. */
   get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
-    const nowMs = this.#clock();
+    const nowMs = this.#storeClock();
     const plan = this.#known.find(hostHeaderOf(req), req.getUrl(), nowMs);
     if (plan !== undefined && !hasLength(req)) {
       this.#visit(res, req, readVisitor(req, connections.addressOf(res), this.#proxies), plan, nowMs);
@@ -152,7 +156,7 @@ export class Edge {
           return app.migrates;
         });
       else if (isHead) this.#answers.unrecorded(res, visitor, found.app, found.link, manner, 'head');
-      else this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());
+      else this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#storeClock());
     });
   }
 
@@ -191,7 +195,7 @@ export class Edge {
         const isLast = this.state.isStopping;
         if (!found) this.#answers.refuse(res, found === null ? 'not_found' : 'unavailable', { ...manner, isLast });
         else if (outcome === 'open')
-          this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock(), true);
+          this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#storeClock(), true);
         else {
           this.counters.answers[outcome === 'wrong' ? 'wrong_password' : 'password_limited']++;
           const html = passwordPage(found.link.short_code, visitor.query, outcome);
@@ -231,8 +235,8 @@ export class Edge {
     const isUsedUp = plan.isLimited && this.#shares.isReached(plan.link);
     const decision = plan.decide(device, visitor, nowMs, this.#countries, isUnlocked, isUsedUp);
     if (plan.isLimited && decision.kind === 'redirect' && !isProgram(device, visitor.user_agent))
-      this.#takeClick(res, accept, visitor, plan, device, decision, nowMs);
-    else this.#answer(res, accept, visitor, plan, device, decision, nowMs);
+      this.#takeClick(res, accept, visitor, plan, device, decision);
+    else this.#answer(res, accept, visitor, plan, device, decision);
   }
 
   /** Redirects a person's visit of a link with max_clicks only if a click is left. */
@@ -243,16 +247,15 @@ export class Edge {
     plan: LinkPlan,
     device: VisitorDevice,
     decision: RedirectDecision,
-    nowMs: number,
   ): void {
     const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
-    const answer = (outcome: ClickOutcome, ms: number) =>
-      this.#answer(res, accepted, visitor, plan, device, outcome === 'taken' ? decision : plan.usedUp(), ms);
+    const answer = (outcome: ClickOutcome) =>
+      this.#answer(res, accepted, visitor, plan, device, outcome === 'taken' ? decision : plan.usedUp());
     // A browser that prefetches sends the request again if its user follows the link.
     const taken = visitor.is_prefetch ? 'unavailable' : this.#shares.take(plan.link);
     if (taken === 'unavailable') this.#answers.refuse(res, taken, this.#pageManner(accepted));
-    else if (typeof taken === 'string') answer(taken, nowMs);
-    else this.#answers.wait(res, taken, (outcome) => answer(outcome, this.#clock()));
+    else if (typeof taken === 'string') answer(taken);
+    else this.#answers.wait(res, taken, answer);
   }
 
   #pageManner(accept: string): ResponseOptions {
@@ -266,7 +269,6 @@ export class Edge {
     plan: LinkPlan,
     device: VisitorDevice,
     decision: RedirectDecision,
-    nowMs: number,
   ): void {
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
       const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
@@ -278,6 +280,7 @@ export class Edge {
       this.#answers.askPassword(res, plan.link, visitor, manner);
       return;
     }
+    const nowMs = this.#clock();
     const clickId = newId('clk', nowMs);
     const isPreview = decision.kind === 'preview';
     const tap = isPreview ? null : decision.tap;
@@ -328,7 +331,7 @@ export class Edge {
         this.#countOrphan(app, visit.name, visit.visitor, isHead);
         this.#answers.fallback(res, app, manner, 'long_link_refused');
       } else if (visit.kind === 'link' && !isHead)
-        this.#visit(res, accept, visit.visitor, new LinkPlan(app, visit.link), this.#clock());
+        this.#visit(res, accept, visit.visitor, new LinkPlan(app, visit.link), this.#storeClock());
       else
         this.#answers.unrecorded(res, visit.visitor, app, visit.link, manner, isHead ? 'head' : 'long_link_unrecorded');
     });
@@ -347,7 +350,7 @@ export class Edge {
     const isOwnQuestion = visitor.user_agent === askingAgent;
     const answer = (found: FoundLink | null | undefined) => {
       const manner = { ...this.#pageManner(accept), isHead };
-      if (found) this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());
+      if (found) this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#storeClock());
       else if (isOwnQuestion || found === undefined)
         this.#answers.refuse(res, isOwnQuestion ? 'not_found' : 'unavailable', manner, app);
       else {
@@ -362,7 +365,7 @@ export class Edge {
   }
 
   async #loadApp(host: string): Promise<LinkedApp | null | undefined> {
-    const known = this.#cache.apps.get(host, this.#clock());
+    const known = this.#cache.apps.get(host, this.#storeClock());
     return known === undefined ? await this.#cache.apps.load(host) : known;
   }
 
@@ -371,7 +374,7 @@ export class Edge {
    * @param onApp returns whether it answered instead.
    */
   #refuseOn(res: HttpResponse, host: string, manner: ResponseOptions, onApp: (app: LinkedApp) => boolean): void {
-    const known = this.#cache.apps.get(host, this.#clock());
+    const known = this.#cache.apps.get(host, this.#storeClock());
     const refuse = (app: LinkedApp | null) => {
       if (app === null || !onApp(app)) this.#answers.refuse(res, 'not_found', manner, app);
     };

@@ -19,6 +19,7 @@ import { StoreLog } from '#common/process/store-log.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { StoreClock } from '#common/stores/store-clock.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { AdPostbacks, adPostbackReceivers } from './ad-postbacks.ts';
 import { appleKeys } from './apple-keys.ts';
@@ -61,22 +62,23 @@ const db = new Postgres({
 });
 
 const journal = await openEdgeJournal(config, instance, (line) => log.error(line));
-const diskCache = new DiskCache(join(config.DATA_DIR, 'links'), instance, systemClock);
+const storeClock = StoreClock.ofRedis(redis);
+const diskCache = new DiskCache(join(config.DATA_DIR, 'links'), instance, storeClock.now);
 const cache = new LinkCache({
   diskCache,
   redis,
   db,
-  clock: systemClock,
+  clock: storeClock.now,
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
 const tokens = new SignalTokens(config.ADDRESS_KEY);
 const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
 const keys = appleKeys(config.APPLE_ATTRIBUTION_KEYS);
-const adPostbacks = new AdPostbacks({ apps: cache.apps, db, keys, clock: systemClock });
-const orphans = new OrphanVisits(db, systemClock);
-const longLinks = new LongLinks(cache, db, systemClock);
-const asked = new AskedLinks(cache, redis, systemClock);
+const adPostbacks = new AdPostbacks({ apps: cache.apps, db, keys, clock: storeClock.now });
+const orphans = new OrphanVisits(db, storeClock.now);
+const longLinks = new LongLinks(cache, db, storeClock.now);
+const asked = new AskedLinks(cache, redis, storeClock.now);
 cache.watch(asked);
 // Limited links wait for a separate connection, so that other links never wait for them.
 const shareDb = new Postgres({
@@ -141,6 +143,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
+  storeClock,
   { name: 'disk cache', stop: () => diskCache.close() },
   { name: 'share connection', stop: () => shareDb.close() },
   { name: 'click shares', start: () => shares.start(), stop: () => shares.stop() },

@@ -1,6 +1,5 @@
 /** Delivers webhooks. Any number of these processes share the work. */
 import { ClickHouse } from '#clickhouse/client.ts';
-import { systemClock } from '#common/clock.ts';
 import { Encryption, parseSecretKeys } from '#common/encryption.ts';
 import { resolveWith } from '#common/host-addresses.ts';
 import { exposeHeld, InstallationState } from '#common/installation-state.ts';
@@ -13,6 +12,7 @@ import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } f
 import { urlsIn } from '#common/process/url-list.ts';
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import { Postgres } from '#common/stores/postgres.ts';
+import { StoreClock } from '#common/stores/store-clock.ts';
 import { Chores } from './chores.ts';
 import { queriesIn } from './click-query.ts';
 import { Deliveries } from './deliveries.ts';
@@ -37,6 +37,8 @@ const [first = ''] = urlsIn(config.CLICKHOUSE_URL);
 const onError = stores.of('ClickHouse', 'CLICKHOUSE_URL');
 const clickhouse = new ClickHouse({ url: first, reads: readLimits, requestTimeoutMs: 15_000, onError });
 const store = new MessageStore(db);
+// Receivers refuse a signature whose time is minutes off.
+const storeClock = StoreClock.ofPostgres(db);
 const secrets = parseSecretKeys(config.SECRET_KEY);
 const state = new InstallationState({ db, secrets, log, sends: 'webhooks and postbacks' });
 const fanOut = new FanOut({ db, clickhouse, log });
@@ -48,7 +50,7 @@ const deliveries = new Deliveries({
   readQuery: queriesIn(clickhouse),
   resolve: resolveWith(config.DNS_SERVERS),
   reachable: new ReachableAddresses(config.WEBHOOK_ALLOWED_NETWORKS),
-  clock: systemClock,
+  clock: storeClock.now,
   log,
   maySend: state.maySend,
 });
@@ -111,6 +113,7 @@ await new Lifecycle({ log }).run([
     schema: schema.check,
   }),
   schema,
+  storeClock,
   state,
   chores,
   fanOut,

@@ -36,6 +36,8 @@ export interface Quota {
 export class Exchange {
   readonly id: string;
   readonly receivedMs: number;
+  /** By a clock that can't jump; for its age. */
+  readonly startedMs = performance.now();
   /** When an endless stream began; 0 for every other answer. */
   streamingMs = 0;
   /** Headers of this answer regardless of its content, each after a line break: request id, limits, CORS. */
@@ -136,6 +138,7 @@ export class Exchange {
     if (!this.isClosed) this.#res.close();
   }
 
+  /** @param nowMs of the clock of `startedMs`. */
   isStalled(nowMs: number): boolean {
     return this.#stalledSinceMs !== 0 && nowMs - this.#stalledSinceMs > STREAM_STALL_MS;
   }
@@ -179,7 +182,7 @@ export class Exchange {
           flows = this.#res.write(chunk);
         });
         if (flows) continue;
-        this.#stalledSinceMs = Date.now();
+        this.#stalledSinceMs = performance.now();
         await new Promise<void>((drained) => {
           resume = drained;
         });

@@ -124,9 +124,9 @@ export class HttpServer {
     this.#isStopping = true;
     const ports = [this.#https, this.#http].filter((port) => port !== null);
     await Promise.all(ports.map((port) => port.closeListener()));
-    const startedMs = Date.now();
+    const startedMs = performance.now();
     for (;;) {
-      const elapsedMs = Date.now() - startedMs;
+      const elapsedMs = performance.now() - startedMs;
       const isQuiet =
         this.#open.size === 0 && (ports.every(({ connections }) => connections === 0) || elapsedMs >= IDLE_GRACE_MS);
       if (isQuiet || elapsedMs >= deadlineMs) break;
@@ -288,9 +288,9 @@ export class HttpServer {
 
   /** uWebSockets.js has no time limit while an answer is pending or a body arrives slowly: this is it. */
   #cutSlow(): void {
-    const nowMs = Date.now();
+    const nowMs = performance.now();
     for (const exchange of this.#open.values()) {
-      const ageMs = nowMs - exchange.receivedMs;
+      const ageMs = nowMs - exchange.startedMs;
       if (exchange.isAnswering) {
         if (exchange.isStalled(nowMs)) exchange.cut();
       } else if (!exchange.isBodyComplete && ageMs > BODY_DEADLINE_MS) {

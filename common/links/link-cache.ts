@@ -86,7 +86,8 @@ export class LinkCache {
   /** By host. */
   readonly apps: SnapshotCache<LinkedApp>;
   readonly #redis: Redis;
-  readonly #clock: Clock;
+  /** By which entries age, and by which their links end: shared by all processes if possible. */
+  readonly clock: Clock;
   readonly #diskCache: LinkDiskCache | undefined;
   readonly #subscription: ChangeSubscription;
   readonly #watchers: LinkWatcher[] = [];
@@ -94,9 +95,9 @@ export class LinkCache {
 
   constructor({ redis, db, clock, entriesMax, bytesMax, diskCache }: LinkCacheOptions) {
     this.#redis = redis;
-    this.#clock = clock;
+    this.clock = clock;
     this.#diskCache = diskCache;
-    this.#subscription = new ChangeSubscription(redis, clock, {
+    this.#subscription = new ChangeSubscription(redis, {
       changed: (kind, key) => this.#changed(kind, key),
       asked: (key) => {
         for (const watcher of this.#watchers) watcher.asked?.(key);
@@ -156,7 +157,7 @@ export class LinkCache {
    * decides what they mean.
    */
   find(host: string, givenCode: string): Promise<FoundLink | null | undefined> {
-    const nowMs = this.#clock();
+    const nowMs = this.clock();
     const app = this.apps.get(host, nowMs);
     const shortCode = app?.codes_ignore_case ? lowerCode(givenCode) : givenCode;
     const key = linkKey(host, shortCode);

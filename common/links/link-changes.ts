@@ -5,8 +5,8 @@
  * connections: while heartbeats arrive, so do announcements; when they are back after a silence, some may have been missed.
  */
 import { randomBytes } from 'node:crypto';
-import type { Clock } from '#common/clock.ts';
 import type { Redis, Subscription } from '#common/stores/redis.ts';
+import { systemTime } from '#common/time.ts';
 import { linkKey } from './link-snapshot.ts';
 import { changeMarker, snapshotLimits } from './snapshot-source.ts';
 
@@ -65,17 +65,16 @@ export interface ChangeListener {
 
 export class ChangeSubscription {
   readonly #redis: Redis;
-  readonly #clock: Clock;
   readonly #listener: ChangeListener;
   readonly #heartbeatChannel = `links:heartbeat:${randomBytes(9).toString('base64url')}`;
   #subscription: Subscription | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
+  /** From `systemTime.elapsed()`. */
   #heardMs = 0;
   #isSubscribed = false;
 
-  constructor(redis: Redis, clock: Clock, listener: ChangeListener) {
+  constructor(redis: Redis, listener: ChangeListener) {
     this.#redis = redis;
-    this.#clock = clock;
     this.#listener = listener;
   }
 
@@ -107,17 +106,17 @@ export class ChangeSubscription {
   }
 
   #sendHeartbeat(): void {
-    if (this.#isSubscribed && this.#clock() - this.#heardMs > silenceMaxMs) this.#setSubscribed(false);
+    if (this.#isSubscribed && systemTime.elapsed() - this.#heardMs > silenceMaxMs) this.#setSubscribed(false);
     this.#redis.commands.publish(this.#heartbeatChannel, '').catch(() => this.#setSubscribed(false));
   }
 
   #onHeartbeat(): void {
-    this.#heardMs = this.#clock();
+    this.#heardMs = systemTime.elapsed();
     if (!this.#isSubscribed) this.#setSubscribed(true);
   }
 
   #onReconnect(): void {
-    this.#heardMs = this.#clock();
+    this.#heardMs = systemTime.elapsed();
     this.#setSubscribed(true);
   }
 

@@ -112,3 +112,14 @@ test('a value from the last-resort cache is not returned if a change arrives in 
   lastResort = () => Promise.resolve(undefined);
   expect(await visit()).toBeUndefined();
 });
+
+test('a cache whose clock is set back by years looks up again, once, and learns of a change that was not announced', async () => {
+  vi.setSystemTime(Date.UTC(2029, 0, 1));
+  cache.setSubscribed(true);
+  expect(await visit()).toEqual(before);
+  vi.setSystemTime(Date.UTC(2026, 0, 1));
+  read = found(after);
+  expect(await visit()).toEqual(after);
+  read = found(before);
+  expect(await visit()).toEqual(after);
+});

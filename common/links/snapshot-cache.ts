@@ -14,6 +14,7 @@
  * - `get` creates no promise and parses nothing.
  */
 import { BoundedMap, type Sized } from '#common/bounded-map.ts';
+import { isPaused } from '#common/clock.ts';
 import { TransientMap } from '#common/transient-map.ts';
 import { newReaderCounters, SnapshotReader, type SnapshotRequest } from './snapshot-reader.ts';
 import { type SnapshotCacheOptions, snapshotLimits } from './snapshot-source.ts';
@@ -89,7 +90,7 @@ export class SnapshotCache<T extends object> {
       this.counters.process_hits++;
       return entry.value;
     }
-    if (nowMs < entry.retryMs && this.#isUsable(entry, nowMs)) {
+    if (isPaused(nowMs, entry.retryMs) && this.#isUsable(entry, nowMs)) {
       this.counters.stale++;
       return entry.value;
     }
@@ -110,7 +111,7 @@ export class SnapshotCache<T extends object> {
 
   /** Whether a held entry is still what `get` would return. Counts as a use. */
   isCurrent(kept: CachedSnapshot<T>, nowMs: number): boolean {
-    if (nowMs - kept.checkedMs >= this.#freshMs || kept.checkedMs < this.#validSinceMs) return false;
+    if (!this.#isWithin(kept.checkedMs, this.#freshMs, nowMs)) return false;
     kept.isUsed = true;
     this.counters.process_hits++;
     return true;
@@ -168,11 +169,20 @@ export class SnapshotCache<T extends object> {
 
   #isFresh(entry: Entry<T>, nowMs: number): boolean {
     const freshMs = entry.value === null ? Math.min(this.#freshMs, snapshotLimits.absentFreshMs) : this.#freshMs;
-    return nowMs - entry.checkedMs < freshMs && entry.checkedMs >= this.#validSinceMs;
+    return this.#isWithin(entry.checkedMs, freshMs, nowMs);
+  }
+
+  /** A time in the future is of a clock that has been set back since: such a check has no known age. */
+  #isWithin(checkedMs: number, freshMs: number, nowMs: number): boolean {
+    const ageMs = nowMs - checkedMs;
+    if (ageMs >= freshMs || ageMs < 0) return false;
+    return checkedMs >= this.#validSinceMs || this.#validSinceMs > nowMs;
   }
 
   #isUsable(entry: Entry<T>, nowMs: number): boolean {
-    return entry.value !== null && nowMs - Math.max(entry.checkedMs, entry.retryMs) < snapshotLimits.staleMaxMs;
+    return (
+      entry.value !== null && Math.abs(nowMs - Math.max(entry.checkedMs, entry.retryMs)) < snapshotLimits.staleMaxMs
+    );
   }
 
   #finish(lookup: Lookup<T>, value: T | null, json: string): void {

@@ -10,6 +10,9 @@ import { isPaused } from '#common/clock.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
 
+/** How far a right clock may be ahead of another one. */
+const skewMsMax = 60_000;
+
 /** A key that is read. */
 export interface SnapshotRequest {
   readonly key: string;
@@ -85,7 +88,10 @@ export class SnapshotReader<T extends object, R extends SnapshotRequest> {
   #takeFromRedis(request: R, text: string | null): boolean {
     if (text === null || text === changeMarker) return false;
     const checkedMs = Number(text.slice(0, text.indexOf(' ')));
-    if (!(checkedMs > this.trustedSinceMs)) return false;
+    const nowMs = this.#options.clock();
+    // A time in the future is of a clock that has been set back since.
+    if (!(checkedMs > this.trustedSinceMs || this.trustedSinceMs > nowMs) || checkedMs > nowMs + skewMsMax)
+      return false;
     const json = text.slice(text.indexOf(' ') + 1);
     const value = this.#options.source.decode(json);
     if (value === undefined) return false;

@@ -27,6 +27,7 @@ import { createLog, createMetrics, telemetryPart } from '#common/process/telemet
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { StoreClock } from '#common/stores/store-clock.ts';
 import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { exposeGateway } from '#gateway/counters.ts';
 import { InstallRetention } from '#gateway/install/install-retention.ts';
@@ -62,15 +63,17 @@ const clickhouse = new ClickHouse({
 });
 
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
+const redisClock = StoreClock.ofRedis(redis);
 const cache = new LinkCache({
   redis,
   db: gatewayDb,
-  clock: systemClock,
+  clock: redisClock.now,
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
 
-const api = apiParts(config, { db: apiDb, redis, clickhouse, log, stores }, systemClock);
+const postgresClock = StoreClock.ofPostgres(apiDb);
+const api = apiParts(config, { db: apiDb, redis, clickhouse, log, stores }, postgresClock.now);
 exposeAsOf(metrics, apiDb);
 exposeHeld(metrics, api.state);
 exposeOutbox(metrics, api.outbox);
@@ -83,7 +86,11 @@ const { INSTALLATION: installation, NATS_URL: url } = config;
 const archive = new NatsClickArchive(
   Nats.connect({ url, name, installation, onRefusal: onNatsError, onError: onNatsError }),
 );
-const gateway = gatewayParts(config, { db: gatewayDb, redis, journal, cache, archive, state: api.state }, systemClock);
+const gateway = gatewayParts(
+  config,
+  { db: gatewayDb, redis, journal, cache, archive, state: api.state, storeClock: redisClock },
+  systemClock,
+);
 exposeGateway(metrics, gateway.counters, journal);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
 const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api.guard };
@@ -120,6 +127,8 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
     { questions: certificateQuestion(apiDb), readyOnce: new ReadyOnce('origin', config) },
   ),
   schema,
+  postgresClock,
+  redisClock,
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.state,
@@ -127,7 +136,13 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   api.imports,
   api.linkLearner,
   api.mailer,
-  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(apiDb, randomUUID()), metrics, log, clock: systemClock }),
+  new HourlyAudit({
+    clickhouse,
+    turns: new PostgresAuditTurns(apiDb, randomUUID()),
+    metrics,
+    log,
+    clock: postgresClock.now,
+  }),
   new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, log }),
   server,
   { name: 'live feed', stop: () => api.live.stop() },

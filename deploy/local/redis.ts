@@ -34,7 +34,7 @@ export const redisRules: Readonly<Record<RedisRole, string>> = {
   signpost: '~* &* +@all -@admin -@dangerous +info',
   redirector:
     // The commands of its client and of the link cache.
-    '~link:* ~host:* ~signals:* &links:* -@all +ping +auth +hello +quit +client|setname +info +get +mget +set +publish +subscribe +unsubscribe',
+    '~link:* ~host:* ~signals:* &links:* -@all +ping +auth +hello +quit +time +client|setname +info +get +mget +set +publish +subscribe +unsubscribe',
 };
 
 const roles = ['operator', 'signpost', 'redirector'] as const;

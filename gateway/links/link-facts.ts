@@ -86,7 +86,7 @@ export class LinkIndex {
     for (const id of ids) {
       const entry = this.#known.get(`${appId} ${id}`);
       const freshMs = entry?.facts ? presentFreshMs : ABSENT_FRESH_MS;
-      if (entry && !entry.isDoubted && entry.readMs >= this.#validSinceMs && nowMs - entry.readMs < freshMs)
+      if (entry && !entry.isDoubted && entry.readMs >= this.#validSinceMs && Math.abs(nowMs - entry.readMs) < freshMs)
         found.set(id, entry.facts);
       else missing.push(id);
     }
@@ -113,7 +113,7 @@ export class LinkIndex {
       if (!(error instanceof PostgresUnavailable)) throw error;
       for (const id of ids) {
         const entry = this.#known.get(`${appId} ${id}`);
-        if (entry?.facts && nowMs - entry.readMs < STALE_MS) found.set(id, entry.facts);
+        if (entry?.facts && Math.abs(nowMs - entry.readMs) < STALE_MS) found.set(id, entry.facts);
       }
     } finally {
       if (--this.#reading === 0) this.#changedMeanwhile.clear();

@@ -112,7 +112,7 @@ export class LinkOpens {
     asker: Asker,
   ): Promise<{ readonly found: FoundLink; readonly query: string } | 'unusable' | null | undefined> {
     if (!search.includes('link=')) return null;
-    const app = this.#cache.apps.get(host, this.#clock()) ?? (await this.#cache.apps.load(host));
+    const app = this.#cache.apps.get(host, this.#cache.clock()) ?? (await this.#cache.apps.load(host));
     if (!app) return app;
     if (!isLongLink(app, path, search.slice(1))) return null;
     if (app.id !== asker.app.app_id) return 'unusable';

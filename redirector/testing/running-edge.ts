@@ -17,6 +17,7 @@ import { shortUrlWith } from '#common/links/short-url.ts';
 import { payloadOf, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { StoreClock } from '#common/stores/store-clock.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { AdPostbacks, adPostbackReceivers } from '#redirector/ad-postbacks.ts';
 import { appleKeys } from '#redirector/apple-keys.ts';
@@ -113,6 +114,7 @@ export class Rows {
 
 export class TestEdge {
   readonly folder: string;
+  readonly storeClock: StoreClock;
   readonly diskCache: DiskCache;
   readonly redis: Redis;
   readonly db: Postgres;
@@ -131,6 +133,7 @@ export class TestEdge {
     parts: Pick<
       TestEdge,
       | 'folder'
+      | 'storeClock'
       | 'diskCache'
       | 'redis'
       | 'db'
@@ -147,6 +150,7 @@ export class TestEdge {
     >,
   ) {
     this.folder = parts.folder;
+    this.storeClock = parts.storeClock;
     this.diskCache = parts.diskCache;
     this.redis = parts.redis;
     this.db = parts.db;
@@ -169,6 +173,8 @@ export class TestEdge {
       trustedProxies?: string[];
       diskCacheFolder?: string;
       beaconClock?: Clock;
+      /** This machine's clock; the real one if absent. */
+      clock?: Clock;
       /** In the format of APPLE_ATTRIBUTION_KEYS. */
       appleKeys?: string[];
       /** The file of its shares; by default a separate one. */
@@ -186,12 +192,22 @@ export class TestEdge {
       sync: 'after_answer',
     });
     await redis.connect();
+    const clock = options.clock ?? systemClock;
+    const storeClock = StoreClock.ofRedis(redis, { ...systemTime, now: clock });
+    await storeClock.start();
     const diskCache = new DiskCache(
       options.diskCacheFolder ?? join(folder, 'links'),
       `redirector-${process.hrtime.bigint()}`,
-      systemClock,
+      storeClock.now,
     );
-    const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, diskCache });
+    const cache = new LinkCache({
+      redis,
+      db,
+      clock: storeClock.now,
+      entriesMax: 10_000,
+      bytesMax: 16_777_216,
+      diskCache,
+    });
     const lanes = new ClickLanes(journal, 1);
     const trustedProxies = options.trustedProxies ?? [];
     const tokens = new SignalTokens('a key for tests that is long enough');
@@ -218,7 +234,7 @@ export class TestEdge {
       cache,
       journal,
       lanes,
-      clock: systemClock,
+      clock,
       trustedProxies,
       addresses: new AddressWriter('a key for tests that is long enough'),
       queryFilter: new QueryFilter(['token', 'password', 'email', 'code', 'signature']),
@@ -232,6 +248,7 @@ export class TestEdge {
     const port = server.listen({ host: '127.0.0.1', port: 0 });
     return new TestEdge({
       folder,
+      storeClock,
       diskCache,
       redis,
       db,
@@ -251,6 +268,7 @@ export class TestEdge {
   async stop(): Promise<void> {
     await this.server.stop(500);
     await this.shares.stop();
+    this.storeClock.stop();
     await this.shareDb.close();
     await this.cache.stop();
     await this.diskCache.close();
