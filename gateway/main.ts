@@ -38,9 +38,10 @@ const url = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
 const stores = new StoreLog(log);
 const onPostgresError = stores.of('Postgres', config.GATEWAY_DATABASE_URL ? 'GATEWAY_DATABASE_URL' : 'DATABASE_URL');
 const db = new Postgres({ url, name, around: tracing?.trails.around('postgresql'), onError: onPostgresError });
-const redis = new Redis({ url: config.REDIS_URL, name, onError: stores.of('Redis', 'REDIS_URL') });
+const onRedisError = stores.of('Redis', 'REDIS_URL');
+const redis = new Redis({ url: config.REDIS_URL, name, onError: onRedisError });
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
-const storeClock = StoreClock.ofRedis(redis);
+const storeClock = StoreClock.ofRedis(redis, { onError: onRedisError });
 const cache = new LinkCache({
   redis,
   db,

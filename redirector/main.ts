@@ -62,7 +62,7 @@ const db = new Postgres({
 });
 
 const journal = await openEdgeJournal(config, instance, (line) => log.error(line));
-const storeClock = StoreClock.ofRedis(redis);
+const storeClock = StoreClock.ofRedis(redis, { onError: onRedisError });
 const diskCache = new DiskCache(join(config.DATA_DIR, 'links'), instance, storeClock.now);
 const cache = new LinkCache({
   diskCache,

@@ -12,40 +12,40 @@ import type { Queries } from './postgres.ts';
 import type { Redis } from './redis.ts';
 
 interface StoreClockParts {
-  /** Epoch milliseconds by the store. Rejects while it does not answer, which the store's client logs. */
+  /** Epoch milliseconds by the store. Rejects while it does not answer. */
   readonly read: () => Promise<number>;
-  readonly time?: Pick<Time, 'now' | 'elapsed' | 'after' | 'clear'> | undefined;
+  /** Called with each failure. */
+  readonly onError?: (error: unknown) => void;
+  /** Replaced in tests. */
+  readonly time?: Pick<Time, 'now' | 'elapsed' | 'after' | 'clear'>;
 }
 
 export class StoreClock implements Part {
   readonly name = 'clock of the store';
-  readonly #read: StoreClockParts['read'];
+  readonly #parts: StoreClockParts;
   readonly #time: NonNullable<StoreClockParts['time']>;
   /** The store's time when `elapsed` was 0. */
   #originMs: number | undefined;
   #timer: Timer | undefined;
   #isStopped = false;
 
-  constructor({ read, time = systemTime }: StoreClockParts) {
-    this.#read = read;
-    this.#time = time;
+  constructor(parts: StoreClockParts) {
+    this.#parts = parts;
+    this.#time = parts.time ?? systemTime;
   }
 
   static ofPostgres(db: Queries): StoreClock {
     const sql = 'SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms';
-    return new StoreClock({
-      read: async () => (await db.query<{ ms: number }>(sql, [], 'store_clock'))[0]?.ms ?? Number.NaN,
-    });
+    const read = async () => (await db.query<{ ms: number }>(sql, [], 'store_clock'))[0]?.ms ?? Number.NaN;
+    return new StoreClock({ read });
   }
 
-  static ofRedis({ commands }: Redis, time?: StoreClockParts['time']): StoreClock {
-    return new StoreClock({
-      time,
-      read: async () => {
-        const [seconds, micros] = await commands.time();
-        return Number(seconds) * 1000 + Number(micros) / 1000;
-      },
-    });
+  static ofRedis({ commands }: Redis, more: Omit<StoreClockParts, 'read'> = {}): StoreClock {
+    const read = async () => {
+      const [seconds, micros] = await commands.time();
+      return Number(seconds) * 1000 + Number(micros) / 1000;
+    };
+    return new StoreClock({ ...more, read });
   }
 
   /** Epoch milliseconds. */
@@ -71,7 +71,10 @@ export class StoreClock implements Part {
   /** @returns whether the store answered. */
   async #look(): Promise<boolean> {
     const askedMs = this.#time.elapsed();
-    const storeMs = await this.#read().catch(() => Number.NaN);
+    const storeMs = await this.#parts.read().catch((error: unknown) => {
+      this.#parts.onError?.(error);
+      return Number.NaN;
+    });
     const answeredMs = this.#time.elapsed();
     if (!Number.isFinite(storeMs)) return false;
     const originMs = storeMs - (askedMs + answeredMs) / 2;

@@ -52,7 +52,8 @@ const nameOf = (own: 'API_DATABASE_URL' | 'GATEWAY_DATABASE_URL') => (config[own
 const apiDb = new Postgres({ url: apiUrl, ...ofPostgres, onError: stores.of('Postgres', nameOf('API_DATABASE_URL')) });
 const onGatewayDbError = stores.of('Postgres', nameOf('GATEWAY_DATABASE_URL'));
 const gatewayDb = new Postgres({ url: gatewayUrl, ...ofPostgres, onError: onGatewayDbError });
-const redis = new Redis({ url: config.REDIS_URL, name, onError: stores.of('Redis', 'REDIS_URL') });
+const onRedisError = stores.of('Redis', 'REDIS_URL');
+const redis = new Redis({ url: config.REDIS_URL, name, onError: onRedisError });
 const around = tracing?.trails.around('clickhouse');
 const onClickHouseError = stores.of('ClickHouse', 'CLICKHOUSE_URL');
 const clickhouse = new ClickHouse({
@@ -63,7 +64,7 @@ const clickhouse = new ClickHouse({
 });
 
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
-const redisClock = StoreClock.ofRedis(redis);
+const redisClock = StoreClock.ofRedis(redis, { onError: onRedisError });
 const cache = new LinkCache({
   redis,
   db: gatewayDb,

@@ -193,7 +193,7 @@ export class TestEdge {
     });
     await redis.connect();
     const clock = options.clock ?? systemClock;
-    const storeClock = StoreClock.ofRedis(redis, { ...systemTime, now: clock });
+    const storeClock = StoreClock.ofRedis(redis, { time: { ...systemTime, now: clock } });
     await storeClock.start();
     const diskCache = new DiskCache(
       options.diskCacheFolder ?? join(folder, 'links'),
