@@ -20,8 +20,8 @@ export interface GatewayDeps {
   readonly links: LinkIndex;
   readonly tenancy: Tenancy;
   readonly clock: Clock;
-  /** How far the clock of this process is ahead of a store's. */
-  readonly storeClock: Pick<StoreClock, 'aheadMs'>;
+  /** The clock of Redis. */
+  readonly storeClock: Pick<StoreClock, 'now'>;
   readonly shortUrl: ShortUrl;
   /** Notifies redirectors of a new link. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;

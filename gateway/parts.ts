@@ -49,7 +49,7 @@ export interface GatewayClients {
   readonly cache: LinkCache;
   readonly archive: ClickLookup;
   readonly state: Pick<InstallationState, 'secret' | 'look'>;
-  readonly storeClock: Pick<StoreClock, 'aheadMs'>;
+  readonly storeClock: Pick<StoreClock, 'now' | 'aheadMs'>;
 }
 
 export interface GatewayParts {

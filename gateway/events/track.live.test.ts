@@ -208,7 +208,6 @@ test.each([
   const right = new Date(rightNow() - 60_000).toISOString();
   const wrongClock = vi.spyOn(Date, 'now').mockImplementation(() => rightNow() + offMs);
   try {
-    // The first answer of Redis tells the edge its time.
     for (const body of [event({ timestamp: right }), { events: [event({ timestamp: right }), event()] }]) {
       expect(await edge.post('/sdk/events', key, body)).toMatchObject({ status: 202, body: { rejected: 0 } });
     }

@@ -44,7 +44,7 @@ export const trackEvents = sdkRoute({
     if (!/^application\/json\s*(;|$)/i.test(header('content-type'))) {
       return invalid('content-type', 'the header must be application/json');
     }
-    const storeMs = receivedMs - storeClock.aheadMs;
+    const storeMs = storeClock.now();
     const [tracking, isSingle] = begin(events, rawBody, { app: caller.app, ip, receivedMs, storeMs });
     const tracked = await tracking;
     if (tracked instanceof Rejection) return tracked;

@@ -168,7 +168,7 @@ async function track(
   if (items.length > EVENTS_MAX) return invalid('batch', `must contain at most ${EVENTS_MAX} events`);
   // Most of these clients run on servers, whose address is unrelated to the user; a browser's address is the user's.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
-  const storeMs = receivedMs - storeClock.aheadMs;
+  const storeMs = storeClock.now();
   const foreignItems = items.map((item) => itemOf(item, { receivedMs: ourTime(receivedMs, storeMs), sentAt }));
   const tracked = await foreign.track(foreignItems, { app: caller.app, ip: userIp, receivedMs, storeMs });
   if (tracked instanceof Rejection) return tracked;

@@ -37,7 +37,7 @@ export const trackInstall = sdkRoute({
   async handle({ installation, storeClock }, { caller, body, rawBody, ip, header, receivedMs }) {
     const device = body.device_id || body.install_id;
     if (!device) return invalid('install_id', 'either install_id or device_id is required');
-    const installed_at = installTime(body.installed_at, receivedMs, receivedMs - storeClock.aheadMs);
+    const installed_at = installTime(body.installed_at, receivedMs, storeClock.now());
     if (typeof installed_at === 'string') return invalid('installed_at', installed_at);
     if (body.properties && Buffer.byteLength(JSON.stringify(body.properties)) > PROPERTIES_BYTES_MAX) {
       return invalid('properties', `must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);

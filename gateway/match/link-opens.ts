@@ -24,7 +24,7 @@ export interface LinkOpen {
 }
 
 export interface LinkOpensParts {
-  readonly cache: Pick<LinkCache, 'find' | 'apps'>;
+  readonly cache: Pick<LinkCache, 'find' | 'apps' | 'clock'>;
   readonly longLinks: Pick<LongLinks, 'find'>;
   readonly records: RecordWriter;
   readonly clock: Clock;

@@ -20,6 +20,7 @@ import { loadConfig } from '#common/process/config.ts';
 import { createMetrics } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { StoreClock } from '#common/stores/store-clock.ts';
 import { exposeGateway } from '#gateway/counters.ts';
 import type { ClickLookup } from '#gateway/match/click-archive.ts';
 import { type GatewayParts, gatewayParts } from '#gateway/parts.ts';
@@ -69,6 +70,7 @@ export class SdkEdge {
   readonly #secret = newSecretKey('test');
   #journal: Journal | null = null;
   #cache: LinkCache | null = null;
+  #storeClock: StoreClock | null = null;
   #server: HttpServer | null = null;
 
   private constructor(database: Database, redisServer: TestServer, journalRoot: string) {
@@ -128,7 +130,10 @@ export class SdkEdge {
     const quiet = { warn: () => undefined, info: () => undefined };
     const state = new InstallationState({ db: this.#edgeDb, secrets: parseSecretKeys(config.SECRET_KEY), log: quiet });
     const stores = { db: this.#edgeDb, redis: this.redis, journal: this.#journal, cache: this.#cache };
-    const clients = { ...stores, archive, state };
+    const storeClock = StoreClock.ofRedis(this.redis);
+    this.#storeClock = storeClock;
+    await storeClock.start();
+    const clients = { ...stores, archive, state, storeClock };
     this.parts = gatewayParts(config, clients, systemClock);
     this.metrics = createMetrics('test');
     exposeGateway(this.metrics, this.parts.counters, this.#journal);
@@ -148,6 +153,7 @@ export class SdkEdge {
   async close(): Promise<void> {
     await this.#server?.stop(2_000);
     await this.#cache?.stop();
+    this.#storeClock?.stop();
     await this.#journal?.close();
   }
 
