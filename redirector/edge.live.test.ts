@@ -424,7 +424,7 @@ test('the visitor’s address is taken only from trusted proxies', async () => {
 
 async function newCertificates(name: string) {
   const { certFile, keyFile } = await certificate(join(edge.folder, name), 'localhost');
-  const { certificates } = readCertificates({ TLS_CERT_FILE: [certFile], TLS_KEY_FILE: [keyFile] }, Date.now());
+  const { certificates } = readCertificates({ TLS_CERT_FILE: [certFile], TLS_KEY_FILE: [keyFile] });
   return certificates.map((one) => ({ ...one, serial: new X509Certificate(readFileSync(certFile)).serialNumber }));
 }
 

@@ -57,7 +57,7 @@ export function addRevisionCommands(program: Command, context: RevisionContext):
     )
     .requiredOption('--from <time>', 'start time (UTC), a few minutes before the backup began', timeOption)
     .action(async ({ from }: { from: number }) => {
-      await refuseOld(context, from);
+      await requireUsableStart(context, from);
       await revise(context, { replay_from: from, days_from: null, days_to: null });
       await reportMissing(context, from);
     });
@@ -68,12 +68,19 @@ export function addRevisionCommands(program: Command, context: RevisionContext):
     .requiredOption('--from <date>', 'first day (UTC)', timeOption)
     .option('--to <date>', 'last day (UTC), inclusive; default: today', timeOption)
     .action(async ({ from, to = context.nowMs() }: { from: number; to?: number }) => {
+      if (to < from) throw new AdminError('--to is before --from, or --from is in the future: no day is in between.');
       const [first, last] = [Math.floor(from / DAY_MS) * DAY_MS, Math.floor(to / DAY_MS) * DAY_MS];
       await revise(context, { replay_from: null, days_from: first, days_to: last + DAY_MS });
     });
 }
 
-async function refuseOld({ postgres }: RevisionContext, from: number): Promise<void> {
+/** @throws for a time of which no record can be, or of which records cannot be told from duplicates. */
+async function requireUsableStart({ postgres }: RevisionContext, from: number): Promise<void> {
+  const [clock] = await postgres().query<{ is_ahead: boolean }>(
+    'SELECT to_timestamp($1 / 1000.0) > now() AS is_ahead',
+    [from],
+  );
+  if (clock?.is_ahead !== false) throw new AdminError('--from is in the future: no record is of that time.');
   const [row] = await postgres().query<{ since_ms: number }>('SELECT since_ms FROM ingest.numbering');
   if (row !== undefined && from < row.since_ms) {
     throw new AdminError(

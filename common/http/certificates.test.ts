@@ -7,6 +7,7 @@ import { connect, type TLSSocket } from 'node:tls';
 import { Registry } from 'prom-client';
 import { generate } from 'selfsigned';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { DAY_MS } from '#common/durations.ts';
 import { readCertificates } from '#common/process/certificate-files.ts';
 import { CertificateWatch } from '#common/process/certificate-watch.ts';
 import { waitingVisitors } from '#common/testing/waiting-visitors.ts';
@@ -20,11 +21,18 @@ const made = new Map<string, { readonly cert: string; readonly private: string }
 const endings: (() => Promise<void> | void)[] = [];
 
 beforeAll(async () => {
-  const pairs = { old: ['a.example'], new: ['a.example'], brand: ['go.brand.example', '*.wild.example'] };
+  const pairs = {
+    old: ['a.example'],
+    new: ['a.example'],
+    ended: ['a.example'],
+    brand: ['go.brand.example', '*.wild.example'],
+  };
   for (const [name, hosts] of Object.entries(pairs)) {
     const altNames = hosts.map((value) => ({ type: 2 as const, value }));
     const extensions = [{ name: 'subjectAltName' as const, altNames }];
-    made.set(name, await generate([{ name: 'commonName', value: name }], { keyType: 'ec', extensions }));
+    const ended = { notBeforeDate: new Date(Date.now() - 2 * DAY_MS), notAfterDate: new Date(Date.now() - DAY_MS) };
+    const options = { keyType: 'ec' as const, extensions, ...(name === 'ended' && ended) };
+    made.set(name, await generate([{ name: 'commonName', value: name }], options));
   }
 });
 afterEach(async () => {
@@ -153,6 +161,24 @@ test('files that do not match are reported once and not used, until they match',
   expect(await metric('signpost_tls_certificate_refused')).toBe(0);
 });
 
+test('a certificate that has expired by this machine’s clock is served, and reported', async () => {
+  write('one', 'ended');
+  const { port, lines } = await watched('one');
+  expect((await ask(port)).certificate).toBe('ended');
+  expect(lines).toMatchObject([
+    { level: 'error', fields: { reason: expect.stringContaining('expired on') as string } },
+  ]);
+});
+
+test('a valid certificate is not replaced by one that has expired', async () => {
+  write('one', 'old');
+  const { port, minute, metric } = await watched('one');
+  write('one', 'ended');
+  minute();
+  expect((await ask(port)).certificate).toBe('old');
+  expect(await metric('signpost_tls_certificate_refused')).toBe(1);
+});
+
 test('the certificate is the one for the name asked for, and every name has all routes, also after a change', async () => {
   write('one', 'old');
   write('two', 'brand');
@@ -183,7 +209,7 @@ interface Answer {
 function portWithTwo(options: { isShared: boolean; isLast: boolean }) {
   write('one', 'old');
   write('two', 'new');
-  const [old, other] = ['one', 'two'].map((name) => readCertificates(files(name), Date.now()).certificates);
+  const [old, other] = ['one', 'two'].map((name) => readCertificates(files(name)).certificates);
   const mount = (app: { any(path: string, answer: (res: Answer) => void): unknown }) =>
     void app.any('/*', (res) => res.end('ok', options.isLast));
   const port = Port.open({ host: '127.0.0.1', port: 0, isShared: options.isShared, certificates: old, mount });

@@ -14,7 +14,7 @@ let server: HttpServer;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'signpost-tls-'));
   const { certFile, keyFile } = await certificate(folder, 'localhost');
-  const { certificates } = readCertificates({ TLS_CERT_FILE: [certFile], TLS_KEY_FILE: [keyFile] }, Date.now());
+  const { certificates } = readCertificates({ TLS_CERT_FILE: [certFile], TLS_KEY_FILE: [keyFile] });
   server = await HttpServer.start({
     ...{ host: '127.0.0.1', httpsPort: 0, httpPort: 0, certificates },
     ...{ trustedProxies: [], corsOrigins: [], routes: [], hstsSeconds: 600 },

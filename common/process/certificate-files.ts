@@ -33,14 +33,14 @@ const namesMax = 200;
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 /** Reads all files once, so that the digest covers exactly what is checked. */
-export function readCertificates(settings: CertificateSettings, nowMs: number): CertificatesRead {
+export function readCertificates(settings: CertificateSettings): CertificatesRead {
   const { TLS_CERT_FILE: certFiles, TLS_KEY_FILE: keyFiles } = settings;
   const digest = createHash('sha256');
   const faults = countFaults(certFiles, keyFiles);
   if (faults.length > 0) return { certificates: [], faults, digest: '' };
   const certificates: Certificate[] = [];
   for (const [at, certFile] of certFiles.entries()) {
-    const found = readPair(certFile, keyFiles[at] ?? '', at > 0, nowMs, (bytes) => digest.update(bytes));
+    const found = readPair(certFile, keyFiles[at] ?? '', at > 0, (bytes) => digest.update(bytes));
     if (Array.isArray(found)) faults.push(...found);
     else certificates.push(found);
   }
@@ -71,7 +71,6 @@ function readPair(
   certFile: string,
   keyFile: string,
   needsName: boolean,
-  nowMs: number,
   saw: (bytes: Buffer | string) => void,
 ): Certificate | string[] {
   const cert = read('TLS_CERT_FILE', certFile, 'certificate', saw, (bytes) => new X509Certificate(bytes));
@@ -82,7 +81,6 @@ function readPair(
     return [`TLS_KEY_FILE is not the private key of the certificate in TLS_CERT_FILE: ${keyFile} and ${certFile}`];
   }
   const endsMs = Date.parse(certificate.validTo);
-  if (endsMs < nowMs) return [`TLS_CERT_FILE expired on ${certificate.validTo}: ${certFile}`];
   const names = namesOf(certificate);
   if (needsName && names.length === 0) {
     return [`TLS_CERT_FILE: ${certFile} has no DNS name, so it cannot be chosen: name it first or leave it out`];

@@ -45,7 +45,7 @@ export class CertificateWatch implements Part {
     this.#options = options;
     this.#time = options.time ?? systemTime;
     this.#signals = options.signals ?? process;
-    this.#served = readCertificates(options.settings, this.#time.now());
+    this.#served = readCertificates(options.settings);
     this.#lastDigest = this.#served.digest;
     if (this.#served.faults.length > 0) throw new Error(this.#served.faults.join('\n'));
   }
@@ -75,6 +75,8 @@ export class CertificateWatch implements Part {
   }
 
   start(): void {
+    const reason = this.#expired(this.#served);
+    if (reason !== '') this.#options.log.error({ reason }, 'an expired certificate is served');
     this.#timer = this.#time.every(MINUTE_MS, this.#look);
     this.#signals.on('SIGHUP', this.#look);
   }
@@ -86,15 +88,17 @@ export class CertificateWatch implements Part {
 
   /** Reads the files, and uses them if their contents are new and valid. */
   look(): void {
-    const found = readCertificates(this.#options.settings, this.#time.now());
+    const found = readCertificates(this.#options.settings);
     if (found.digest === this.#lastDigest) return;
     this.#lastDigest = found.digest;
     if (found.digest === this.#served.digest) {
       this.#isRefused = false;
       return;
     }
-    if (found.faults.length > 0) {
-      this.#refuse(found.faults.join('; '));
+    const faults = [...found.faults, ...(this.#expired(this.#served) === '' ? [this.#expired(found)] : [])];
+    const reason = faults.filter((fault) => fault !== '').join('; ');
+    if (reason !== '') {
+      this.#refuse(reason);
       return;
     }
     let use: ReturnType<Prepare>;
@@ -114,6 +118,14 @@ export class CertificateWatch implements Part {
       ends: new Date(endsMs).toISOString(),
     }));
     this.#options.log.info({ certificates }, 'new certificates were loaded');
+  }
+
+  /** Empty if none has, by this machine's clock: that may be wrong, so nothing stops for it. */
+  #expired({ certificates }: CertificatesRead): string {
+    return certificates
+      .filter(({ endsMs }) => endsMs < this.#time.now())
+      .map(({ certFile, endsMs }) => `TLS_CERT_FILE expired on ${new Date(endsMs).toISOString()}: ${certFile}`)
+      .join('; ');
   }
 
   #refuse(reason: string): void {

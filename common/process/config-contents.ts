@@ -9,7 +9,7 @@ export function contentFaults(config: Config): string[] {
   return [
     ...secretFaults(config),
     ...lostKeyFaults(config),
-    ...readCertificates(config, Date.now()).faults,
+    ...readCertificates(config).faults,
     ...countryFaults(config),
     ...providerFaults(config),
   ];

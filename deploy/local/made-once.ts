@@ -78,12 +78,14 @@ export interface CertificateFiles {
 const validDays = 825;
 const renewBeforeMs = 30 * DAY_MS;
 
-/** A self-signed certificate for the local names, renewed before it expires. */
+/** A self-signed certificate for the local names, renewed before it expires, and if it is not valid yet. */
 export async function certificate(dataDir: string, domain: string): Promise<CertificateFiles> {
   const files = { certFile: join(dataDir, 'tls', 'cert.pem'), keyFile: join(dataDir, 'tls', 'key.pem') };
   if (existsSync(files.certFile) && existsSync(files.keyFile)) {
     const kept = new X509Certificate(readFileSync(files.certFile));
-    if (Date.parse(kept.validTo) - renewBeforeMs > Date.now() && kept.checkHost(domain) !== undefined) return files;
+    // Made while the clock was ahead, it would be of no use for years.
+    const isOfNow = Date.parse(kept.validFrom) <= Date.now() && Date.parse(kept.validTo) - renewBeforeMs > Date.now();
+    if (isOfNow && kept.checkHost(domain) !== undefined) return files;
   }
   const names = [...new Set(['localhost', '*.localhost', domain, `*.${domain}`])];
   const made = await generate([{ name: 'commonName', value: 'Signpost on this machine' }], {
