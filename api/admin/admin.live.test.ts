@@ -190,9 +190,14 @@ test('a weak password is accepted with a warning for the first user, and rejecte
   const first = await admin(['create-user', '--if-none'], '', settings);
   expect([first.code, first.stdout]).toEqual([0, 'login first@example.com\n']);
   expect(first.stderr).toContain('Warning: ADMIN_PASSWORD must have 12 to 1024 characters');
-  const second = await admin(['create-user', '--email', 'b@example.com', '--organization', 'x'], 'password1234');
+  // ADMIN_PASSWORD is still set, and is no one else's.
+  const second = await admin(
+    ['create-user', '--email', 'b@example.com', '--organization', 'x'],
+    'password1234',
+    settings,
+  );
   expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('is easy to guess')]);
-  const reset = await admin(['reset-password', '--email', 'first@example.com'], 'first@example.com');
+  const reset = await admin(['reset-password', '--email', 'first@example.com'], 'first@example.com', settings);
   expect([reset.code, reset.stderr]).toEqual([1, expect.stringContaining('is easy to guess')]);
 });
 

@@ -61,7 +61,7 @@ export function adminProgram(context: AdminContext): Command {
 }
 
 const passwordSource =
-  'The password is read from ADMIN_PASSWORD, from a prompt, or from the first line of standard input; it is never a command-line option.';
+  'The password is read from a prompt, or from the first line of standard input; it is never a command-line option.';
 
 interface CreateUserOptions {
   readonly email?: string;
@@ -81,7 +81,7 @@ function addUserCommands(program: Command, context: AdminContext): void {
     .addOption(
       new Option('--role <role>', 'default: owner in a new organization, member in an existing one').choices(roles),
     )
-    .option('--if-none', 'do nothing if any user exists; if no password is given, generate and print one')
+    .option('--if-none', 'do nothing if any user exists; the password is ADMIN_PASSWORD, or generated and printed')
     .action((options: CreateUserOptions) =>
       options.ifNone ? makeFirstUser(context, options) : makeUser(context, options),
     );
@@ -93,7 +93,7 @@ function addUserCommands(program: Command, context: AdminContext): void {
     .action(async (options: { email?: string }) => {
       const email = await ask('--email', options.email, 'E-mail', emailFault);
       const rule = await passwordRule();
-      const password = await askPassword(context.adminPassword, (text) => rule(text, [email]));
+      const password = await askPassword((text) => rule(text, [email]));
       done(await resetPassword(context.parts(), email, password));
       context.print(`${email} has a new password. All earlier sessions have ended.`);
     });
@@ -104,7 +104,7 @@ async function makeUser(context: AdminContext, options: CreateUserOptions): Prom
   const organization = await ask('--organization', options.organization, 'Organization', nameFault);
   const rule = await passwordRule();
   const hints = [email, options.name ?? '', organization];
-  const password = await askPassword(context.adminPassword, (text) => rule(text, hints));
+  const password = await askPassword((text) => rule(text, hints));
   const user = { email, name: options.name ?? '', password, organization, ...roleOf(options) };
   const created = done(await createUser(context.parts(), user));
   context.print(`${email} is ${created.role} of ${created.organization_id}, as ${created.user_id}`);

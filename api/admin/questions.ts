@@ -60,11 +60,10 @@ export async function choose<const T extends string>(
 }
 
 /**
- * Reads a password from ADMIN_PASSWORD (`given`), else from a repeated prompt, else from the first line of standard input.
- * Never an option: command lines are visible to every user of the machine and are kept by shells.
+ * Reads a password from a repeated prompt, or from the first line of standard input. Never from ADMIN_PASSWORD, which is the
+ * first user's and may be set for other reasons. Never an option: command lines are visible to every user of the machine and are kept by shells.
  */
-export async function askPassword(given: string, fault: Fault): Promise<string> {
-  if (given !== '') return checked('ADMIN_PASSWORD', given, fault);
+export async function askPassword(fault: Fault): Promise<string> {
   if (!isTerminal()) return checked('the password on standard input', await firstLine(), fault);
   const validate = (value: string | undefined) => fault(value ?? '') ?? undefined;
   const first = answered(await password({ message: 'Password', validate }));

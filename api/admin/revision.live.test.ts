@@ -47,7 +47,9 @@ test('a replay whose request was lost when Postgres was restored is not reported
     SELECT partition, 1, now() - interval '1 hour', now() FROM ingest.lease`;
   for (const restored of ['SELECT', before]) {
     // A minute ago: the clock of Postgres may be a little behind.
-    const outcome = run('replay', '--from', new Date(Date.now() - MINUTE_MS).toISOString()).catch((error: unknown) => error);
+    const outcome = run('replay', '--from', new Date(Date.now() - MINUTE_MS).toISOString()).catch(
+      (error: unknown) => error,
+    );
     await expect.poll(isAsked, patience).toBe(true);
     await postgres.transaction(async (queries) => {
       await queries.execute('DELETE FROM ingest.revision');
