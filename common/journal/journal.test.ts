@@ -301,6 +301,26 @@ test('a journal that gave up recovers without an append, so that callers that ch
   expect(await append(journal, '{"n":3}')).toBe('committed');
 });
 
+test('a journal on a disk with room for names but not for data takes no record, and says so once, until there is room', async () => {
+  const lines: string[] = [];
+  const journal = await journalOf({ root: root(), segmentBytes: 1_000, log: (line) => void lines.push(line) });
+  await append(journal, '{"n":1}');
+  const write = vi.spyOn(nodeDisk, 'write').mockImplementation(() => {
+    throw new Error('ENOSPC');
+  });
+  expect(await append(journal, '{"n":2}')).toBe('refused');
+  const attempts = () => journal.counters.write_failures;
+  const before = attempts();
+  await expect.poll(attempts, { timeout: 10_000 }).toBeGreaterThan(before + 1);
+  expect(journal.isWritable).toBe(false);
+  write.mockRestore();
+  await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
+  expect(lines).toEqual([
+    expect.stringContaining('cannot be written, so records are refused: Error: ENOSPC'),
+    expect.stringContaining('can be written again'),
+  ]);
+});
+
 test('a new producer never receives frames that were numbered for the one before, even if it can begin in the middle of a turn', async () => {
   const folder = root();
   let tick = () => {};

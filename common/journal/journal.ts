@@ -27,7 +27,7 @@ import { FolderSize } from './folder-size.ts';
 import { FrameBuffer, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-buffer.ts';
 import { newJournalCounters } from './journal-counters.ts';
 import { newProducerId } from './producer-names.ts';
-import { makeFolder, Segment } from './segment.ts';
+import { makeFolder, requireRoom, Segment } from './segment.ts';
 import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
 import { type HeldLock, lockWithin } from './slot-lock.ts';
 import { nodeSystem, type System } from './system.ts';
@@ -81,6 +81,7 @@ export class Journal {
   readonly #measureTimer: Timer;
   #isClosed = false;
   #isLockLost = false;
+  #fault = '';
   /** The length of the segment at the last tick, and for how many ticks it has not grown. */
   #idleBytes = 0;
   #idleTicks = 0;
@@ -130,10 +131,7 @@ export class Journal {
     return this.#group.lane(kind, partition);
   }
 
-  /**
-   * Whether this turn has room for records of this many more characters (`roomOf`): checked before records that belong
-   * together.
-   */
+  /** Whether this turn has room for this many more characters (`roomOf`): asked before records that belong together. */
   hasRoom(chars: number): boolean {
     return this.#group.hasRoom(chars);
   }
@@ -237,9 +235,9 @@ export class Journal {
       this.#rotate();
       for (const bytes of groups) this.#segment?.append(bytes);
       return this.#segment !== undefined;
-    } catch {
+    } catch (error) {
       this.counters.write_failures++;
-      this.#giveUp();
+      this.#giveUp(error);
       return false;
     }
   }
@@ -309,7 +307,11 @@ export class Journal {
     this.#retiring.push(old);
   }
 
-  #giveUp(): void {
+  #giveUp(error?: unknown): void {
+    const fault =
+      error === undefined ? '' : `${this.#folder} cannot be written, so records are refused: ${String(error)}`;
+    if (this.#fault === '' && fault !== '') this.#options.log?.(fault);
+    this.#fault ||= fault;
     if (this.#segment !== undefined) this.#retiring.push(this.#segment);
     this.#segment = undefined;
     this.#unsynced.giveUp();
@@ -321,15 +323,18 @@ export class Journal {
     let producer: string;
     try {
       makeFolder(this.#system.disk, this.#folder);
+      if (this.#producer !== '') requireRoom(this.#system.disk, this.#folder);
       producer = newProducerId(this.#system, this.#folder, this.#producer);
       makeFolder(this.#system.disk, join(this.#folder, producer));
       this.#segment = Segment.create(this.#system.disk, join(this.#folder, producer), 1);
     } catch (error) {
       if (this.#producer === '') throw error;
       this.counters.write_failures++;
-      this.#giveUp();
+      this.#giveUp(error);
       return;
     }
+    if (this.#fault !== '') this.#options.log?.(`${this.#folder} can be written again`);
+    this.#fault = '';
     this.#producer = producer;
     this.#group.begin(producer);
   }

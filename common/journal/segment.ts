@@ -17,6 +17,22 @@ export function makeFolder(disk: Disk, folder: string): void {
   disk.syncFolder(dirname(dirname(folder)));
 }
 
+/** What an edge writes within some turns. */
+const roomBytes = 65_536;
+
+/** @throws the file system's error if it has no room for data. A full disk still has room for an empty segment. */
+export function requireRoom(disk: Disk, folder: string): void {
+  const path = join(folder, 'room');
+  disk.removeFile(path);
+  const file = disk.create(path);
+  try {
+    for (let written = 0; written < roomBytes; ) written += disk.write(file, Buffer.alloc(roomBytes), written);
+  } finally {
+    disk.close(file);
+    disk.removeFile(path);
+  }
+}
+
 export class Segment {
   readonly no: number;
   readonly #disk: Disk;
