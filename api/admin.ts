@@ -1,7 +1,7 @@
 /** `npm run admin -- <command>`: manages users, organizations and keys, and audits the analytics. Its entry is `deploy/local/admin.ts`. */
 
 import type { Command } from 'commander';
-import { ClickHouse } from '#clickhouse/client.ts';
+import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { ConfigError, closeNewFiles, toolConfig } from '#common/process/config.ts';
 import type { ToolConfig } from '#common/process/config-roles.ts';
@@ -112,7 +112,9 @@ export async function runAdmin(addCommands: (program: Command, config: ToolConfi
   } catch (error) {
     const isExpected =
       error instanceof AdminError || error instanceof ConfigError || error instanceof PostgresUnavailable;
-    console.error(isExpected ? error.message : (fileFault(error) ?? error));
+    const isAway = error instanceof ClickHouseFailure && error.kind === 'unavailable';
+    if (isAway) console.error(`ClickHouse is unavailable: ${error.message}`);
+    else console.error(isExpected ? error.message : (fileFault(error) ?? error));
     process.exitCode = 1;
   }
 }

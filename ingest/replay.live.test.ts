@@ -123,7 +123,7 @@ test('after ClickHouse is restored to an older state than Postgres, a replay sto
   await way.client.command('TRUNCATE TABLE clicks_by_dimension');
   const { lines, isFaulty } = await admin('replay', '--from', from);
   expect(lines[0]).toMatch(/^150 rows stored, [1-9]\d* rollup cells corrected$/);
-  expect([lines.at(-1), isFaulty]).toEqual(['0 click frames are permanently missing', false]);
+  expect([lines.at(-1), isFaulty]).toEqual(['0 click frames are missing', false]);
   await keepAndStore(50);
   expect(await faults()).toEqual(none);
   // Repeated, the replay finds nothing missing.
@@ -187,7 +187,7 @@ test('a replay counts and names the records that neither ClickHouse nor the log 
   expect(isFaulty).toBe(true);
   expect(lines[0]).toMatch(/^0 rows stored/);
   expect(lines[1]).toMatch(
-    new RegExp(`^permanently missing: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`),
+    new RegExp(`^missing: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`),
   );
   await second.stop();
 });

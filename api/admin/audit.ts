@@ -59,7 +59,8 @@ function linesOf(report: AuditReport): string[] {
   const { from, to, days, records, lost, duplicated, rollup_difference, ledger_from, expired, faults } = report;
   return [
     `${from.slice(0, 10)} to ${to.slice(0, 10)}: ${days} days, ${records} records`,
-    `lost ${lost}, duplicated ${duplicated}, rollup difference ${rollup_difference}`,
+    // A frame that cannot be read at all counts as one record.
+    `lost ${faults.some(({ fault }) => fault === 'frames_lost') ? 'at least ' : ''}${lost}, duplicated ${duplicated}, rollup difference ${rollup_difference}`,
     ledger_from === null
       ? 'unknown: lost rows other than between clicks, because no stored rows are in the ledger yet'
       : `compared with the ledger of rows stored since ${ledger_from}: ${expired} have expired; earlier losses are unknown, other than between clicks`,

@@ -140,12 +140,14 @@ async function reportMissing(context: RevisionContext, from: number): Promise<vo
     const above = Math.max(0, from - numberMarginMs);
     for (const gap of await missingFrames(context.clickhouse(), lane, above, begunAt(lane.producer_id) > above)) {
       frames += gap.to - gap.from + 1;
-      context.print(
-        `permanently missing: frames ${gap.from} to ${gap.to} of ${gap.producer_id} (partition ${gap.partition})`,
-      );
+      context.print(`missing: frames ${gap.from} to ${gap.to} of ${gap.producer_id} (partition ${gap.partition})`);
     }
   }
-  context.print(`${frames} click frames are permanently missing`);
+  context.print(
+    frames === 0
+      ? '0 click frames are missing'
+      : `${frames} click frames are missing from ClickHouse, and from the log since ${new Date(from).toISOString()}: if the backup began earlier, repeat with an earlier --from; otherwise they are lost`,
+  );
   if (frames > 0) context.onFaults();
 }
 

@@ -321,6 +321,24 @@ test('a journal on a disk with room for names but not for data takes no record, 
   ]);
 });
 
+test('a journal on a full disk keeps no segment open that it has given up, so that deleting it makes room', async () => {
+  const create = vi.spyOn(nodeDisk, 'create');
+  const close = vi.spyOn(nodeDisk, 'close');
+  const journal = await journalOf({ root: root(), segmentBytes: 1_000 });
+  await append(journal, '{"n":1}');
+  await expect.poll(() => journal.counters.syncs, { timeout: 5_000 }).toBe(1);
+  const write = vi.spyOn(nodeDisk, 'write').mockImplementation(() => {
+    throw new Error('ENOSPC');
+  });
+  expect(await append(journal, '{"n":2}')).toBe('refused');
+  const opened = () => create.mock.results.map(({ value }) => Number(value));
+  const closed = () => close.mock.calls.map(([file]) => file);
+  const first = opened()[0];
+  await expect.poll(closed, { timeout: 5_000 }).toContain(first);
+  await expect.poll(() => opened().length - closed().length, { timeout: 5_000 }).toBeLessThanOrEqual(1);
+  for (const spy of [create, close, write]) spy.mockRestore();
+});
+
 test('a new producer never receives frames that were numbered for the one before, even if it can begin in the middle of a turn', async () => {
   const folder = root();
   let tick = () => {};

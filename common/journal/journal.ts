@@ -294,8 +294,7 @@ export class Journal {
       this.#rotate();
       this.#syncSoon();
     } catch {
-      // A full disk loses nothing here: the segment stays, and this is tried again.
-      this.counters.write_failures++;
+      this.counters.write_failures++; // A full disk loses nothing here: this is tried again.
     }
   }
 
@@ -314,6 +313,7 @@ export class Journal {
     this.#fault ||= fault;
     if (this.#segment !== undefined) this.#retiring.push(this.#segment);
     this.#segment = undefined;
+    this.#syncSoon(); // Closes it, since a deleted file that is open still fills the disk.
     this.#unsynced.giveUp();
     this.#restartAt = this.#system.time.elapsed() + restartDelayMs;
   }
@@ -323,7 +323,7 @@ export class Journal {
     let producer: string;
     try {
       makeFolder(this.#system.disk, this.#folder);
-      if (this.#producer !== '') requireRoom(this.#system.disk, this.#folder);
+      requireRoom(this.#system.disk, this.#folder, this.#producer !== '');
       producer = newProducerId(this.#system, this.#folder, this.#producer);
       makeFolder(this.#system.disk, join(this.#folder, producer));
       this.#segment = Segment.create(this.#system.disk, join(this.#folder, producer), 1);

@@ -20,10 +20,14 @@ export function makeFolder(disk: Disk, folder: string): void {
 /** What an edge writes within some turns. */
 const roomBytes = 65_536;
 
-/** @throws the file system's error if it has no room for data. A full disk still has room for an empty segment. */
-export function requireRoom(disk: Disk, folder: string): void {
+/**
+ * Tries whether there is room for data: a full disk still has room for an empty segment. Removes what a killed process left.
+ * @throws the file system's error if there is none.
+ */
+export function requireRoom(disk: Disk, folder: string, isTried: boolean): void {
   const path = join(folder, 'room');
   disk.removeFile(path);
+  if (!isTried) return;
   const file = disk.create(path);
   try {
     for (let written = 0; written < roomBytes; ) written += disk.write(file, Buffer.alloc(roomBytes), written);
