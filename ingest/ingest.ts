@@ -62,6 +62,8 @@ export interface IngestOptions {
   /** If absent, no traces are written. */
   readonly tracing?: Tracing | undefined;
   readonly log: (fields: object, line: string, level?: 'warn') => void;
+  /** Whether ClickHouse has the schema: until then, clicks are only copied to Redis. Yes if absent. */
+  readonly hasSchema?: () => boolean;
   /** Where failures of stores are logged. */
   readonly stores?: StoreLog;
   /** Ends the process, because another process has its name. */
@@ -150,6 +152,7 @@ export class Ingest {
           ...common,
           partition,
           feed: this.#feedOf(partition),
+          hasSchema: options.hasSchema,
           mayRun: () => this.partitions.mayRun(),
         }),
       partitionsInLog: () => partitionsInLog(nats),
