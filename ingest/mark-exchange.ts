@@ -22,7 +22,7 @@ export class MarkExchange {
   /** Stream time (epoch ms) up to which everything is stored. */
   committedTo = 0;
   readonly #options: MarkExchangeOptions;
-  #announcedAt = 0;
+  #announcedAt = Number.NEGATIVE_INFINITY;
   readonly #floors = new Map<string, LaneFloor>();
 
   constructor(options: MarkExchangeOptions) {
@@ -31,7 +31,7 @@ export class MarkExchange {
 
   announce(lanes: readonly LaneMarks[], committedTo = this.committedTo): void {
     const { nats, partition, installationId: installation_id, time } = this.#options;
-    this.#announcedAt = time.now();
+    this.#announcedAt = time.elapsed();
     for (const bytes of encodeAnnouncements({ installation_id, partition, committed_to: committedTo, lanes })) {
       nats.publish(nats.names.marks, bytes);
     }
@@ -39,8 +39,8 @@ export class MarkExchange {
 
   /** Announces, at most once a second, that everything up to now is stored. */
   announceIdle(): void {
-    const now = this.#options.time.now();
-    if (now - this.#announcedAt >= idleAnnounceMs) this.announce([], now);
+    const { time } = this.#options;
+    if (time.elapsed() - this.#announcedAt >= idleAnnounceMs) this.announce([], time.now());
   }
 
   noteFloors(floors: readonly LaneFloor[]): void {
