@@ -73,7 +73,7 @@ export interface UnfinishedErasure {
 export function unfinishedErasures(db: Queries): Promise<UnfinishedErasure[]> {
   return db.query<UnfinishedErasure>(
     `SELECT organization_id, days, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms
-       FROM ingest.unfinished_erasure WHERE NOT is_erased AND begun_at > now() - interval '30 days' ORDER BY id LIMIT $1`,
+       FROM ingest.unfinished_erasure WHERE NOT is_erased AND begun_at > signpost_deletion_time() - interval '30 days' ORDER BY id LIMIT $1`,
     [erasuresMax],
   );
 }

@@ -23,7 +23,7 @@ import { ClickFastPath } from './click-fast-path.ts';
 import { ClickRows } from './click-rows.ts';
 import type { Enrichment } from './enrichment.ts';
 import type { Erasures } from './erasures.ts';
-import type { FormedBatch, LogFrame } from './formed-batch.ts';
+import { type FormedBatch, type LogFrame, streamTimeOf } from './formed-batch.ts';
 import { timeWithin } from './frame-clock.ts';
 import { matchRow } from './match-rows.ts';
 import { decodeClick, decodeClicks, isRejection } from './record-decoder.ts';
@@ -81,7 +81,7 @@ export class BatchFormer {
       batch,
       frames,
       parts,
-      streamTime: Math.max(0, ...frames.map((frame) => frame.streamTime)),
+      streamTime: streamTimeOf(frames),
       rows: parts.reduce((sum, part) => sum + part.rows, 0),
       rejections: builder.rejections,
     };

@@ -9,6 +9,7 @@
  */
 import type { BatchName } from '#clickhouse/rows.ts';
 import { type BatchEntry, LeaseLost, type LedgerLine } from './checkpoints.ts';
+import { type LogFrame, streamTimeOf } from './formed-batch.ts';
 import type { HeldPartition } from './held-partition.ts';
 import { FENCE_REACH, type Fence } from './raw-store.ts';
 
@@ -36,14 +37,21 @@ export class BatchNumbers {
     this.#owner = other.#owner;
   }
 
-  /** Minimum number of the next batch: above all assigned numbers, and at least the current time in ms. */
-  get nextNo(): number {
-    return Math.max(this.#lastNo + 1, this.#held.parts.time.now());
+  /**
+   * Minimum number of the next batch: above all assigned numbers, and at least the middle one of three times in ms, so
+   * that one wrong clock is outvoted: ours, ClickHouse's, and the log's of the newest frame (without frames, a low one).
+   */
+  nextNo(streamTime = 0): number {
+    const { time, storeTimes } = this.#held.parts;
+    const own = time.now();
+    const store = storeTimes === undefined ? own : (storeTimes.now ?? 0);
+    const [, middle = own] = [own, store, streamTime].sort((a, b) => a - b);
+    return Math.max(this.#lastNo + 1, Math.floor(middle));
   }
 
-  /** Assigns the next number. */
-  nextName(): BatchName {
-    this.#lastNo = this.nextNo;
+  /** Assigns the next number. @param frames those of the batch. */
+  nextName(frames: readonly LogFrame[] = []): BatchName {
+    this.#lastNo = this.nextNo(streamTimeOf(frames));
     return { partition: this.#held.partition, batch_no: this.#lastNo };
   }
 

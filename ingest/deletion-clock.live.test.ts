@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { unfinishedErasuresOf } from '#api/admin/unfinished-erasures.ts';
 import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
+import { unfinishedErasures } from './active-installs.ts';
 import { DeletionClock } from './deletion-clock.ts';
+import { Erasures } from './erasures.ts';
 
 let database: TestPostgres;
 let db: Postgres;
@@ -45,6 +48,32 @@ test('the deletion clock follows the clock of Postgres', async () => {
   await clock.advance();
   expect(await daysBehind()).toBeCloseTo(0, 3);
   expect([clock.behindMs < MINUTE_MS, lines]).toEqual([true, []]);
+});
+
+test('while the clock of Postgres is ahead, erasures are still applied and completed', async () => {
+  await setBehind(800);
+  const own = new Postgres({ url: database.url, name: 'test' });
+  await own.execute(
+    `INSERT INTO ingest.erasure (organization_id, until_ms, salt, hashes, expires_at) VALUES ('org', 7, 's', NULL, now() - interval '1 day')`,
+  );
+  await own.execute(
+    `INSERT INTO ingest.unfinished_erasure (organization_id, app_id, days, begun_at) VALUES ('org', '', '{1}', now() - interval '799 days')`,
+  );
+  const erasures = new Erasures(db);
+  await erasures.refresh();
+  expect([erasures.mayCover(7), await unfinishedErasures(db), await unfinishedErasuresOf(own)]).toMatchObject([
+    true,
+    [{ organization_id: 'org' }],
+    [{ organization_id: 'org' }],
+  ]);
+  await setBehind(0);
+  await erasures.refresh();
+  expect([erasures.mayCover(7), await unfinishedErasures(db), await unfinishedErasuresOf(own)]).toEqual([
+    false,
+    [],
+    [],
+  ]);
+  await own.close();
 });
 
 test('if the clock of Postgres jumps 800 days ahead, the deletion clock moves two days per day, however many processes move it', async () => {

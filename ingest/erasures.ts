@@ -49,7 +49,7 @@ export class Erasures {
   /** @throws PostgresUnavailable; the erasures read before stay in force. */
   async refresh(): Promise<void> {
     const rows = await this.#db.query<Omit<Erasure, 'hashes'> & { hashes: string[] | null }>(
-      `SELECT organization_id, until_ms, salt, hashes FROM ingest.erasure WHERE expires_at > now() ORDER BY id DESC LIMIT $1`,
+      `SELECT organization_id, until_ms, salt, hashes FROM ingest.erasure WHERE expires_at > signpost_deletion_time() ORDER BY id DESC LIMIT $1`,
       [erasuresMax],
       'erasures',
     );

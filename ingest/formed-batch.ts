@@ -41,6 +41,11 @@ export function rowKey(table: string, producerId: string, frameNo: number, idx: 
   return `${table}:${producerId}:${frameNo}:${idx}`;
 }
 
+/** When the log stored the newest of them, epoch ms; 0 if there is none. */
+export function streamTimeOf(frames: readonly LogFrame[]): number {
+  return frames.reduce((newest, { streamTime }) => Math.max(newest, streamTime), 0);
+}
+
 /** Groups frames, in order, into runs of consecutive numbers. */
 export function runsOf(frames: readonly Pick<LogFrame, 'header'>[]): FrameRun[] {
   const runs: { producer_id: string; kind: FrameRun['kind']; from: number; to: number }[] = [];

@@ -90,9 +90,25 @@ test('a publisher with another clock than the edge changes no time that the log 
 });
 
 test('a log whose clock is wrong is outvoted by the edge and ClickHouse', () => {
-  for (const streamed of [now - boot2023, 30 * DAY_MS, -800 * DAY_MS]) {
+  const wrong = [now - boot2023, 30 * DAY_MS, -800 * DAY_MS];
+  for (const streamed of [...wrong, 2 * HOUR_MS, 2 * DAY_MS]) {
     expect(storedAge({ written: 0, streamed })).toBe(0);
-    expect(storedAge({ written: 2 * DAY_MS, streamed })).toBe(2 * DAY_MS);
+    expect(storedAge({ written: 3 * DAY_MS, streamed })).toBe(3 * DAY_MS);
+  }
+  // Ingest reads the message later.
+  for (const streamed of wrong) {
+    for (const sent of [5 * HOUR_MS, 2 * DAY_MS]) {
+      expect(storedAge({ written: sent, sent, streamed })).toBe(sent);
+      expect(storedAge({ written: 4 * DAY_MS, sent, streamed })).toBe(4 * DAY_MS);
+    }
+  }
+});
+
+test('a message that waited in the log keeps the time of the log', () => {
+  for (const streamed of [2 * HOUR_MS, 2 * DAY_MS]) {
+    expect(storedAge({ written: streamed, sent: streamed, streamed })).toBe(streamed);
+    expect(storedAge({ written: streamed - 800 * DAY_MS, sent: streamed - 800 * DAY_MS, streamed })).toBe(streamed);
+    expect(storedAge({ written: now - boot2023, sent: now - boot2023, streamed })).toBe(streamed);
   }
 });
 

@@ -41,14 +41,15 @@ interface Arrival {
 }
 
 /**
- * The time at which a message arrived: that of the log, unless the clocks of sender and ClickHouse agree against it. A
- * message stays at most `logAgeMaxMs` in the log, so an older time there is not just one that waited.
+ * The time at which a message arrived: that of the log, unless the clocks of sender and ClickHouse agree against it:
+ * they are equal, or only the sender's time is one of a message that waited in the log, for at most `logAgeMaxMs`.
  */
 function arrivedAt({ streamTime, sending }: Arrival, writtenAt: number, now: number | undefined): number {
   if (now === undefined) return streamTime;
-  const age = now - streamTime;
-  const isPossible = age >= -toleranceMs && age <= logAgeMaxMs + toleranceMs;
-  return isPossible || Math.abs(now - (sending?.sentAt ?? writtenAt)) > toleranceMs ? streamTime : now;
+  const sentAt = sending?.sentAt ?? writtenAt;
+  if (Math.abs(now - sentAt) <= toleranceMs) return Math.abs(now - streamTime) <= toleranceMs ? streamTime : now;
+  const isPossible = (time: number) => now - time >= -toleranceMs && now - time <= logAgeMaxMs + toleranceMs;
+  return isPossible(streamTime) || !isPossible(sentAt) ? streamTime : sentAt;
 }
 
 /** Whether a frame was written just now by the clocks of edge and log, and ClickHouse keeps it: nearly every frame. */

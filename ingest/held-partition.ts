@@ -82,7 +82,11 @@ export class HeldPartition {
         const reason = error.message.slice(0, 300);
         if (error instanceof ClickHouseFailure && error.kind === 'refused') {
           this.failures.refusals++;
-          this.parts.log({ reason, code: error.code }, 'ClickHouse refuses a request, which is repeated', 'warn');
+          this.parts.log(
+            { reason, code: error.code },
+            'ClickHouse refuses a request, which is repeated',
+            tries === 0 ? 'warn' : undefined,
+          );
         } else {
           this.failures.retries++;
           this.parts.log({ reason }, 'a server is unreachable');

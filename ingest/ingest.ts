@@ -62,6 +62,8 @@ export interface IngestOptions {
   /** If absent, no traces are written. */
   readonly tracing?: Tracing | undefined;
   readonly log: (fields: object, line: string, level?: 'warn') => void;
+  /** Whether ClickHouse has the schema: until then, clicks are only copied to Redis. Yes if absent. */
+  readonly hasSchema?: () => boolean;
   /** Where failures of stores are logged. */
   readonly stores?: StoreLog;
   /** Ends the process, because another process has its name. */
@@ -92,6 +94,8 @@ export class Ingest {
   readonly #apps: KnownApps;
   readonly #agents = new ClickAgents();
   readonly #activeInstalls: ActiveInstalls;
+  /** The clock of this process decides nothing once that of ClickHouse is known. */
+  readonly #storeClock = () => this.retention.now ?? systemClock();
 
   private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, id: string, name: ClaimedName) {
     const { config, failpoints, log, tracing } = options;
@@ -115,12 +119,12 @@ export class Ingest {
       config.REDIS_URL === ''
         ? null
         : new Redis({ url: config.REDIS_URL, name: 'ingest', ...errorsOf(options, 'Redis', 'REDIS_URL') });
-    this.archive = new ClickLookupServer(this.clickhouse, this.postgres);
+    this.retention = new Retention(this.clickhouse, systemTime);
+    this.archive = new ClickLookupServer(this.clickhouse, this.postgres, this.#storeClock);
     this.#apps = new KnownApps(appsIn(this.postgres), systemClock);
     const partitions = config.LOG_PARTITIONS;
     const stored = new ClickHouseRecords(this.clickhouse);
     const installs = new InstallLookup(this.redis && new RecentInstalls(this.redis), stored);
-    this.retention = new Retention(this.clickhouse, systemTime);
     const attribution = this.#newAttribution(stored, installs, countries);
     const [enrichment, erasures, retention] = [this.enrichment, this.#erasures, this.retention];
     const former = new BatchFormer({ enrichment, visitors, days: salts, attribution, erasures, retention });
@@ -150,6 +154,7 @@ export class Ingest {
           ...common,
           partition,
           feed: this.#feedOf(partition),
+          hasSchema: options.hasSchema,
           mayRun: () => this.partitions.mayRun(),
         }),
       partitionsInLog: () => partitionsInLog(nats),
@@ -164,15 +169,16 @@ export class Ingest {
   }
 
   #newAttribution(stored: ClickHouseRecords, installs: InstallLookup, countries: CountryDatabase): Attribution {
-    const { redis, clickhouse, retention } = this;
+    const { redis, clickhouse } = this;
     const recent = redis && new RecentClicks(redis);
     const partitions = this.#options.config.LOG_PARTITIONS;
     const allowStrays = (partition: number) => this.partitions.allowStrays(partition);
-    const clock = () => retention.now ?? systemClock();
+    const clock = this.#storeClock;
+    const time = { elapsed: systemTime.elapsed, now: clock };
     return new Attribution({
       firstSeen: new FirstSeenGroup({ stored, clock, partitions, allowStrays }),
       installs,
-      clicks: new NamedClicks({ recent, stored: new ClickHouseClicks(clickhouse), apps: this.#apps }),
+      clicks: new NamedClicks({ recent, stored: new ClickHouseClicks(clickhouse), apps: this.#apps, time }),
       countries,
     });
   }

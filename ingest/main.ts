@@ -161,8 +161,9 @@ const schemaDb = new Postgres({
   connectionsMax: 1,
 });
 const schemaClickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, connectionsMax: 1 });
-// Rows that ClickHouse refuses would become dead letters, so both must be known to have the schema.
-const schema = new SchemaWait({ lacks: [postgresLack(schemaDb), clickhouseLack(schemaClickhouse)], needs: true, log });
+const schema = new SchemaWait({ lacks: [postgresLack(schemaDb)], needs: true, log });
+// Rows that ClickHouse refuses would become dead letters, so nothing is stored before it is known to have the schema.
+const storeSchema = new SchemaWait({ lacks: [clickhouseLack(schemaClickhouse)], needs: true, log });
 
 const notThere = 'the log is not reachable yet';
 
@@ -173,7 +174,10 @@ await new Lifecycle({ log }).run([
     nats: () => ingest?.nats.isConnected || 'not connected',
     postgres: () => ingest?.postgres.isReady() ?? notThere,
     clickhouse: () => ingest?.clickhouse.isReachable() ?? notThere,
-    schema: schema.check,
+    schema: async () => {
+      const found = await schema.check();
+      return found === true ? await storeSchema.check() : found;
+    },
     log: () => ingest?.logRoom.refusal || true,
     rows: () => ingest?.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
     partitions: () => ingest?.partitions.readiness ?? notThere,
@@ -181,8 +185,9 @@ await new Lifecycle({ log }).run([
   {
     name: schema.name,
     start: async () => {
+      void storeSchema.start().then(() => schemaClickhouse.close());
       await schema.start();
-      await Promise.all([schemaDb.close(), schemaClickhouse.close()]);
+      await schemaDb.close();
     },
   },
   {
@@ -191,6 +196,7 @@ await new Lifecycle({ log }).run([
       ingest = await Ingest.create({
         config,
         failpoints: noFailpoints,
+        hasSchema: () => storeSchema.isThere,
         stores: new StoreLog(log),
         tracing,
         log: (fields, line, level) => log[level ?? 'info'](fields, line),

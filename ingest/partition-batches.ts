@@ -32,7 +32,7 @@ export class PartitionBatches {
       const stored = await inDoubt.storedOf(fresh, parts.store);
       const all = stored === undefined ? changes : { ...changes, stored };
       counters.stored_before += stored?.size ?? 0;
-      return await parts.former.form(this.#numbers.nextName(), fresh, all);
+      return await parts.former.form(this.#numbers.nextName(fresh), fresh, all);
     });
     parts.failpoints.pass('formed');
     return batch;
@@ -42,7 +42,7 @@ export class PartitionBatches {
   async findRefusedRows(frames: readonly LogFrame[], refused: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const { former, refusedRows, log } = this.#held.parts;
     const found = await this.#held.patiently(async () => {
-      const batch = await former.form(this.#numbers.nextName(), frames, { refused, isPlaced: true });
+      const batch = await former.form(this.#numbers.nextName(frames), frames, { refused, isPlaced: true });
       return await refusedRows.find(batch.batch, batch.parts);
     });
     log({ rows: found.size }, 'ClickHouse refuses rows: they become dead letters');

@@ -2,7 +2,7 @@
  * One partition of the log: waits for its lease, reconciles what the last owner left behind, then passes frames to the
  * sink.
  *
- *   waiting ──lease──▶ recovering ──every BEFORE reconciled──▶ settled ──mayRun()──▶ running
+ *   waiting ──lease, hasSchema()──▶ recovering ──every BEFORE reconciled──▶ settled ──mayRun()──▶ running
  *      └──── not available ──▶ stopped ◀── lease lost, or stopped ──────────┴──────────────┘
  *
  * Invariant: a new owner reads marks only after it has the lease.
@@ -41,6 +41,8 @@ export interface OwnerOptions {
   readonly time: Time;
   /** Copies clicks to Redis for as long as the lease is held, also while ClickHouse is unavailable. */
   readonly feed?: OwnerFeed | undefined;
+  /** Polled, before anything is sent to ClickHouse, until it returns true. */
+  readonly hasSchema?: (() => boolean) | undefined;
   /**
    * Polled, once the batches of earlier owners are reconciled, until it returns true. Stored ids are loaded after that.
    */
@@ -59,7 +61,7 @@ export type OwnerState = 'waiting' | 'recovering' | 'settled' | 'running' | 'sto
 const revisionPollMs = 2_000;
 /** How long a stop waits for ClickHouse and Postgres; records not stored by then are delivered again. */
 const stopPatienceMs = 5_000;
-const mayRunPollMs = 100;
+const pollMs = 100;
 /** Maximum age of a record in the log. */
 const backlogMaxMs = 3 * DAY_MS;
 
@@ -191,10 +193,12 @@ export class PartitionOwner {
   async #own(lease: HeldLease): Promise<void> {
     const { partition, sink: parts, nats, limits } = this.#options;
     const { checkpoints } = parts;
+    await this.#until(this.#options.hasSchema);
+    if (this.#isStopping) return;
     const sink = await this.#recover(lease);
     if (sink === undefined) return;
     this.state = 'settled';
-    await this.#waitToRun();
+    await this.#until(this.#options.mayRun);
     if (this.#isStopping) return;
     const revision = await this.#wait.whenThere(() => checkpoints.revision(partition));
     if (revision !== undefined) {
@@ -287,8 +291,7 @@ export class PartitionOwner {
     return Math.max(Math.min(this.#exchange.committedTo || now, now), now - backlogMaxMs);
   }
 
-  async #waitToRun(): Promise<void> {
-    const { mayRun = () => true } = this.#options;
-    while (!mayRun() && !this.#isStopping && this.#lease?.isLost === false) await this.#wait.pause(mayRunPollMs);
+  async #until(isSo = () => true): Promise<void> {
+    while (!isSo() && !this.#isStopping && this.#lease?.isLost === false) await this.#wait.pause(pollMs);
   }
 }

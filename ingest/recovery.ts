@@ -21,7 +21,7 @@ export async function recoverBatches({ sink, entries, marks }: RecoveryOptions):
   const { held, numbers } = sink;
   const { store, log } = held.parts;
   const { partition, lastBatchNo } = held.lease.lease;
-  const inForce = await numbers.raiseFence(numbers.nextNo, true);
+  const inForce = await numbers.raiseFence(numbers.nextNo(), true);
   const newest = await held.patiently(() => store.newestBatch(partition, lastBatchNo));
   const newestNo = Math.max(newest.raw, newest.rolled);
   // The previous owner's clock may have been ahead of ours when it numbered the batch.

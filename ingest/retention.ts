@@ -44,6 +44,6 @@ export class Retention implements StoreTimes {
 
   oldestOf(kind: string): number {
     const { now } = this;
-    return now === undefined ? 0 : now - (this.#ageMaxOf.get(kind) ?? 0) + marginMs;
+    return now === undefined ? 0 : now - (this.#ageMaxOf.get(kind) ?? Number.POSITIVE_INFINITY) + marginMs;
   }
 }

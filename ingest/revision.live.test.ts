@@ -1,15 +1,17 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { HOUR_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
+import type { StoreTimes } from './frame-clock.ts';
+import { FENCE_REACH } from './raw-store.ts';
 import { revise } from './revision.ts';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
-import { SinkStage } from './testing/sink-stage.ts';
+import { SinkStage, type TestOwner } from './testing/sink-stage.ts';
 
 let way: PipelineHarness;
-let place: SinkStage;
+let place: SinkStage | undefined;
 let nats: Nats;
 beforeEach(async () => {
   way = await PipelineHarness.start();
@@ -17,13 +19,15 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await nats.close();
-  await place.disconnect();
+  await place?.disconnect();
+  place = undefined;
   await way.stop();
 });
 
 /** Replays everything in the log, in batches of a few rows. */
-async function replay(time: Time): Promise<{ log: readonly string[] }> {
-  place = new SinkStage([way.postgres, { url: way.clickhouseUrl, stop: async () => undefined }], time);
+async function replay(time: Time, storeTimes?: StoreTimes): Promise<TestOwner> {
+  await place?.disconnect();
+  place = new SinkStage([way.postgres, { url: way.clickhouseUrl, stop: async () => undefined }], time, storeTimes);
   const owner = await place.own();
   const marks = vi.spyOn(place.checkpoints, 'marks');
   marks.mockRejectedValueOnce(new PostgresUnavailable(new Error('away for a moment')));
@@ -59,3 +63,30 @@ test.each([
   await replay({ ...systemTime, now: () => Date.now() + offMs });
   expect(await way.figures()).toEqual(way.wanted);
 });
+
+test.each<[clock: string, ingestOff: number, storeOff: number]>([
+  ['ingest is days behind', -3 * DAY_MS, 0],
+  ['ingest is a year ahead', 365 * DAY_MS, 0],
+  ['ClickHouse is days behind', 0, -3 * DAY_MS],
+  ['ClickHouse is a year ahead', 0, 365 * DAY_MS],
+])(
+  'if the clock of %s, batches are numbered by the right time, so a replay finds their rows',
+  async (_, off, storeOff) => {
+    await way.keep(50);
+    const time = { ...systemTime, now: () => Date.now() + off };
+    const storeTimes = {
+      get now() {
+        return Date.now() + storeOff;
+      },
+      oldestOf: () => 0,
+    };
+    for (let times = 0; times < 2; times++) {
+      await replay(time, storeTimes);
+      const [figures] = await way.client.query<{ rows: number; last: number }>(
+        'SELECT toUInt32(count()) AS rows, max(batch_no) AS last FROM clicks',
+      );
+      expect(figures?.rows).toBe(50);
+      expect(Math.abs(Number(figures?.last) - Date.now())).toBeLessThan(MINUTE_MS + 2 * FENCE_REACH);
+    }
+  },
+);

@@ -341,17 +341,22 @@ test('frames that a journal has lost are counted once, in the transaction that m
   expect(second.queue.counters.known_frames).toBe(1);
 });
 
-test('a request that ClickHouse or a proxy refuses is repeated, counted as refused, and logged as a warning with its reason', async () => {
+test('a request that ClickHouse or a proxy refuses is repeated, counted as refused, and its reason is logged as a warning once', async () => {
   const { sink } = await place.own();
   const log = vi.spyOn(sink.held.parts, 'log');
   onTestFinished(() => log.mockRestore());
-  const answers = [new ClickHouseFailure('refused', 0, 'HTTP 431', undefined), undefined];
+  const refused = new ClickHouseFailure('refused', 0, 'HTTP 431', undefined);
+  const answers = [refused, refused, undefined];
   await sink.held.patiently(async () => {
     const failure = answers.shift();
     if (failure !== undefined) throw failure;
   });
-  expect(sink.held.counters).toMatchObject({ refusals: 1, retries: 0 });
-  expect(log).toHaveBeenCalledWith({ reason: 'HTTP 431', code: 0 }, expect.stringContaining('refuses'), 'warn');
+  expect(sink.held.counters).toMatchObject({ refusals: 2, retries: 0 });
+  const line = [{ reason: 'HTTP 431', code: 0 }, expect.stringContaining('refuses')] as const;
+  expect(log.mock.calls).toEqual([
+    [...line, 'warn'],
+    [...line, undefined],
+  ]);
 });
 
 test('closing gaps sets no mark back that a batch moves at the same time', async () => {

@@ -173,9 +173,11 @@ export class Sink {
     const { code, message } = outcome;
     const isRefused = outcome.kind === 'refused';
     failures[isRefused ? 'refusals' : 'retries']++;
-    parts.log({ table, rows, code, reason: message.slice(0, 300) }, 'an insert failed', isRefused ? 'warn' : undefined);
+    const refusal = `ClickHouse refuses rows of ${table} (${code === 0 ? message.slice(0, 100) : `code ${code}`})`;
+    const level = isRefused && this.refusal !== refusal ? 'warn' : undefined;
+    parts.log({ table, rows, code, reason: message.slice(0, 300) }, 'an insert failed', level);
     if (!isRefused) return 'in_doubt';
-    this.refusal = `ClickHouse refuses rows of ${table} (${code === 0 ? message.slice(0, 100) : `code ${code}`})`;
+    this.refusal = refusal;
     return outcome.isAboutData ? 'refused' : 'in_doubt';
   }
 

@@ -2036,7 +2036,7 @@ BEGIN
   RETURN QUERY UPDATE click_shares s SET is_wanted = false WHERE s.holder = p_holder AND s.is_wanted
     RETURNING 'wanted', s.link_id, s.granted, s.used;
   -- The rows of a holder that has been gone for 90 days become part of one row per link.
-  SELECT holder INTO old FROM click_holders WHERE gone_at < now() - interval '90 days' LIMIT 1;
+  SELECT holder INTO old FROM click_holders WHERE gone_at < signpost_deletion_time() - interval '90 days' LIMIT 1;
   IF old IS NOT NULL AND pg_try_advisory_xact_lock(5310966) THEN
     WITH moved AS (
       DELETE FROM click_shares s WHERE s.holder = old AND s.link_id IN (

@@ -28,15 +28,49 @@ test('in a held slot, the producer that writes is the live one, even if the cloc
   mkdirSync(join(root, 'edge-0', 'lost+found'));
   const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
   const producers = new Map<string, Producer>();
-  await scanJournals(nodeSystem, root, producers, newScanState());
+  await scanJournals(
+    nodeSystem,
+    root,
+    producers,
+    newScanState(() => undefined),
+  );
   const living = [...producers].map(([name, { reader }]) => [name, reader.isAlive]);
   expect(living).toEqual([
     [earlier, false],
     [journal.producerId, true],
   ]);
   await journal.close();
-  await scanJournals(nodeSystem, root, producers, newScanState());
+  await scanJournals(
+    nodeSystem,
+    root,
+    producers,
+    newScanState(() => undefined),
+  );
   expect(producers.get(journal.producerId)?.reader.isAlive).toBe(false);
+});
+
+test('while the system cannot list a folder, its journals stay, alive or not, and the scan says so', async () => {
+  const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
+  const producers = new Map<string, Producer>();
+  const lines: string[] = [];
+  const state = newScanState((line) => void lines.push(line));
+  await scanJournals(nodeSystem, root, producers, state);
+  for (const unlisted of [root, join(root, 'edge-0')]) {
+    const folders = (path: string) => {
+      if (path === unlisted) throw Object.assign(new Error('too many files'), { code: 'EMFILE' });
+      return nodeSystem.disk.folders(path);
+    };
+    const system = { ...nodeSystem, disk: { ...nodeSystem.disk, folders } };
+    for (let n = 0; n < 2; n++) await scanJournals(system, root, producers, state);
+    expect(state.fault).toBe(`${unlisted} cannot be listed: too many files`);
+    expect(lines.splice(0)).toEqual([state.fault]);
+    expect(producers.get(journal.producerId)?.reader.isAlive).toBe(true);
+    await scanJournals(nodeSystem, root, producers, state);
+    expect(state.fault).toBe('');
+  }
+  await journal.close();
+  await scanJournals(nodeSystem, join(root, 'none'), producers, state);
+  expect([state.fault, producers.get(journal.producerId)?.reader.isAlive]).toEqual(['', false]);
 });
 
 test('a new producer has a well-formed name that sorts after all others, including a previous one whose folder is gone', () => {

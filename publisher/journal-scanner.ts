@@ -20,15 +20,18 @@ export class Producer {
 const lockMissingMs = 60_000;
 
 /** What the scans of a publisher remember. */
-interface ScanState {
+export interface ScanState {
   /** By folder of a slot, since when its lock is missing. */
   readonly missing: Map<string, number>;
   /** `elapsed()` when the last scan began; -Infinity before the first. */
   at: number;
+  /** Why a folder could not be listed: nothing has changed for its producers then. Empty if all could. */
+  fault: string;
+  readonly log: (line: string) => void;
 }
 
-export function newScanState(): ScanState {
-  return { missing: new Map(), at: Number.NEGATIVE_INFINITY };
+export function newScanState(log: (line: string) => void): ScanState {
+  return { missing: new Map(), at: Number.NEGATIVE_INFINITY, fault: '', log };
 }
 
 /** Finds new producers and segments, and determines which producers are dead. */
@@ -41,7 +44,17 @@ export async function scanJournals(
   const found = new Set<string>();
   const { missing, at: absentAt } = last;
   last.at = time.elapsed();
-  for (const slot of foldersIn(disk, root)) {
+  let fault = '';
+  const listed = (folder: string) => {
+    try {
+      return foldersIn(disk, folder);
+    } catch (error) {
+      if (!(error instanceof Error) || !('code' in error)) throw error;
+      fault = `${folder} cannot be listed: ${error.message}`;
+      return [];
+    }
+  };
+  for (const slot of listed(root)) {
     const slotFolder = join(root, slot);
     // Check the lock first: if it is free, what is on disk after that is complete.
     const state = await locks.stateOf(slotFolder);
@@ -49,7 +62,7 @@ export async function scanJournals(
     else if (!missing.has(slotFolder)) missing.set(slotFolder, time.elapsed());
     const isMissing = time.elapsed() - (missing.get(slotFolder) ?? Number.POSITIVE_INFINITY) >= lockMissingMs;
     const isHeld = state !== 'free' && !isMissing;
-    const producerIds = producersOf(foldersIn(disk, slotFolder));
+    const producerIds = producersOf(listed(slotFolder));
     const newest = producerIds.at(-1);
     for (const producerId of producerIds) {
       let producer = producers.get(producerId);
@@ -64,6 +77,9 @@ export async function scanJournals(
       producer.reader.isAlive = isAlive;
     }
   }
+  if (fault !== '' && last.fault === '') last.log(fault);
+  last.fault = fault;
+  if (fault !== '') return;
   for (const [producerId, { reader }] of producers) {
     if (found.has(producerId)) continue;
     // Someone deleted its folder.

@@ -17,16 +17,18 @@ const header = {
 /** An announcement for partition 0. Partition 3, which the frames belong to, has no owner. */
 const announcement = { installation_id: 'i', partition: 0, committed_to: 0, lanes: [] };
 
+const at = (ms: number) => ({ now: () => ms, elapsed: () => ms });
+
 test('frames that expired from the log are published again, even if their partition has no owner', () => {
   const lanes = new LaneProgress();
   const [key, acknowledgedAt] = [laneKeyOf(header), 1_000_000];
   lanes.saw(header, key, 0);
   lanes.acknowledged(header, acknowledgedAt);
-  expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs)).toEqual([]);
-  const passed = lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 1);
+  expect(lanes.skipped(announcement, at(acknowledgedAt + logAgeMaxMs))).toEqual([]);
+  const passed = lanes.skipped(announcement, at(acknowledgedAt + logAgeMaxMs + 1));
   expect(passed).toEqual([{ key, producerId: 'p', mark: 0 }]);
   // Only once, since they are then in flight.
-  expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 2)).toEqual([]);
+  expect(lanes.skipped(announcement, at(acknowledgedAt + logAgeMaxMs + 2))).toEqual([]);
 });
 
 test.each([
@@ -38,7 +40,7 @@ test.each([
   lanes.saw(header, laneKeyOf(header), 0);
   lanes.acknowledged(header, sentAt + offset);
   const passed = (ms: number) =>
-    lanes.skipped({ ...announcement, partition: 3, committed_to: sentAt + ms }, sentAt + ms + offset).length;
+    lanes.skipped({ ...announcement, partition: 3, committed_to: sentAt + ms }, at(sentAt + ms + offset)).length;
   expect([passed(5_000), passed(59_000), passed(61_000)]).toEqual([0, 0, 1]);
 });
 
@@ -53,7 +55,7 @@ test('a frame whose successors are committed already is published again when the
   lanes.saw(header, key, 0);
   lanes.acknowledged(header, acknowledgedAt);
   const skipped = (ms: number) =>
-    lanes.skipped({ ...announcement, partition: 3, committed_to: acknowledgedAt + ms }, acknowledgedAt + ms);
+    lanes.skipped({ ...announcement, partition: 3, committed_to: acknowledgedAt + ms }, at(acknowledgedAt + ms));
   expect(skipped(60_000)).toEqual([]);
   expect(skipped(60_001)).toEqual([{ key, producerId: 'p', mark: 0 }]);
 });

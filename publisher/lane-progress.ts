@@ -2,6 +2,7 @@
 import type { FrameHeader } from '#common/log/frame.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
 import { type Announcement, FrameSet, laneKey, laneKeyOf } from '#common/log/marks.ts';
+import type { Time } from '#common/time.ts';
 import { AckSamples } from './ack-samples.ts';
 
 /**
@@ -39,6 +40,7 @@ export class LaneProgress {
     this.#lane(key, header.producer_id, header.partition).published.saw(header.frame_no, writtenAt);
   }
 
+  /** @param now by `elapsed()`. */
   acknowledged(header: FrameHeader, now: number): void {
     const { producer_id, partition, frame_no } = header;
     const { published, committed } = this.#lane(laneKeyOf(header), producer_id, partition);
@@ -59,14 +61,19 @@ export class LaneProgress {
   /**
    * Lanes with frames that the sink skipped or that expired from the log, including lanes of partitions without an
    * owner. From now on, those frames count as not acknowledged.
-   * @param now by the clock of this machine. If that is behind the sink's clock, `committed_to` is in its future, so the
-   * earlier of the two times counts.
+   * @param time of this machine. Its wall clock may jump between an acknowledgement and this call, so both count by the
+   * other one. If it is behind the sink's clock, `committed_to` is in its future, so the earlier of the two times counts.
    */
-  skipped({ partition, committed_to }: Announcement, now: number): SkippedLane[] {
+  skipped({ partition, committed_to }: Announcement, time: Pick<Time, 'now' | 'elapsed'>): SkippedLane[] {
     const found: SkippedLane[] = [];
+    const now = time.elapsed();
+    const committedTo = now - (time.now() - committed_to);
     for (const [key, lane] of this.#lanes) {
       const isRead = lane.partition === partition;
-      const before = Math.max(isRead ? Math.min(committed_to, now) - skippedMs : 0, now - logAgeMaxMs);
+      const before = Math.max(
+        isRead ? Math.min(committedTo, now) - skippedMs : Number.NEGATIVE_INFINITY,
+        now - logAgeMaxMs,
+      );
       if (!lane.published.isPassedOver(lane.committed, before)) continue;
       lane.published.publishAgain();
       found.push({ key, producerId: lane.producerId, mark: lane.committed.mark });

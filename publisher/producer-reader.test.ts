@@ -8,6 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { nodeDisk } from '#common/journal/disk.ts';
 import { segmentName } from '#common/journal/segment.ts';
 import { encodeFrame } from '#common/log/frame.ts';
+import { FrameSet } from '#common/log/marks.ts';
 import { ProducerReader } from './producer-reader.ts';
 
 let folder: string;
@@ -34,6 +35,8 @@ function readerOf(isAlive: boolean): ProducerReader {
   reader.scan();
   return reader;
 }
+
+const isFinished = (reader: ProducerReader) => reader.segments.every((one) => one.isFinished);
 
 /** Frame numbers up to the end. */
 function readAll(reader: ProducerReader): number[] {
@@ -62,7 +65,7 @@ test('segments are read in order, whatever the size of their frames', () => {
   segment(2, frame(42), frame(1, 1));
   const reader = readerOf(false);
   expect(readAll(reader)).toEqual([...Array.from({ length: 42 }, (_, n) => n + 1), 1]);
-  expect(reader.isFinished).toBe(true);
+  expect(isFinished(reader)).toBe(true);
   expect(reader.damage).toBe('');
 });
 
@@ -73,8 +76,8 @@ test('the torn tail of a dead producer is skipped wherever it was cut', () => {
     const reader = readerOf(false);
     expect(readAll(reader)).toEqual([1]);
     expect(readAll(reader)).toEqual([]);
-    expect(reader.tornBytes).toBe(length);
-    expect(reader.isFinished).toBe(true);
+    expect(reader.segments.map(({ tornBytes }) => tornBytes)).toEqual([length]);
+    expect(isFinished(reader)).toBe(true);
     expect(lostOf(reader)).toEqual({});
     expect(reader.damage).toBe('');
     reader.close();
@@ -86,7 +89,7 @@ test("the reader waits for the rest of a live producer's torn tail", () => {
   segment(1, frame(1), whole.subarray(0, 70));
   const reader = readerOf(true);
   expect(readAll(reader)).toEqual([1]);
-  expect(reader.isFinished).toBe(false);
+  expect(isFinished(reader)).toBe(false);
   segment(1, frame(1), whole);
   expect(readAll(reader)).toEqual([2]);
 });
@@ -95,12 +98,12 @@ test('a producer that was presumed dead but is alive is not finished', () => {
   segment(1, frame(1));
   const reader = readerOf(false);
   readAll(reader);
-  expect(reader.isFinished).toBe(true);
+  expect(isFinished(reader)).toBe(true);
   reader.isAlive = true;
-  expect(reader.isFinished).toBe(false);
+  expect(isFinished(reader)).toBe(false);
   segment(1, frame(1), frame(2));
   expect(readAll(reader)).toEqual([2]);
-  expect(reader.isFinished).toBe(false);
+  expect(isFinished(reader)).toBe(false);
 });
 
 test('a segment that has grown since it was read to its end is not deleted before the rest was read', () => {
@@ -109,9 +112,9 @@ test('a segment that has grown since it was read to its end is not deleted befor
   expect(readAll(reader)).toEqual([1]);
   segment(1, frame(1), frame(2));
   expect(reader.removeOldest()).toBe(false);
-  expect(reader.isFinished).toBe(false);
+  expect(isFinished(reader)).toBe(false);
   expect(readAll(reader)).toEqual([2]);
-  expect(reader.isFinished).toBe(true);
+  expect(isFinished(reader)).toBe(true);
   expect(reader.removeOldest()).toBe(true);
   expect(reader.segments).toEqual([]);
 });
@@ -243,12 +246,45 @@ test('a file that the system cannot read is reported and read once it can be, an
   expect(readAll(reader)).toEqual([1]);
   expect(reader.next().state).toBe('blocked');
   expect(reader.damage).toContain(`${segmentName(2)} cannot be read: EISDIR`);
-  expect([reader.isFinished, reader.floors(0), reader.floors(60_000)]).toEqual([false, [], []]);
+  expect([isFinished(reader), reader.floors(0), reader.floors(60_000)]).toEqual([false, [], []]);
   rmSync(join(folder, segmentName(2)), { recursive: true });
   segment(2, frame(2));
   expect(readAll(reader)).toEqual([2, 3]);
   expect(reader.damage).toBe('');
   expect(lostOf(reader)).toEqual({});
+});
+
+test('while the system cannot list a folder, nothing of its journal is forgotten, and reading is not at its end', () => {
+  segment(1, frame(1));
+  let code = '';
+  const names = (path: string) => {
+    if (code !== '') throw Object.assign(new Error(code), { code });
+    return nodeDisk.names(path);
+  };
+  const reader = new ProducerReader({ ...nodeDisk, names }, folder, producer_id);
+  reader.scan();
+  expect(readAll(reader)).toEqual([1]);
+  segment(2, frame(2));
+  for (code of ['EMFILE', 'EIO', 'EACCES']) {
+    reader.scan();
+    expect([reader.segments.length, reader.next().state]).toEqual([1, 'blocked']);
+    expect(reader.damage).toBe(`${folder} cannot be listed: ${code}`);
+  }
+  code = '';
+  reader.scan();
+  expect(readAll(reader)).toEqual([2]);
+  expect([reader.damage, lostOf(reader)]).toEqual(['', {}]);
+});
+
+test('the last frame of a lane is reported as lost although all intact ones of the lane were deleted', () => {
+  segment(1, frame(1), frame(1, 1));
+  segment(2, frame(2), flipped(frame(2, 1), 70));
+  const reader = readerOf(false);
+  expect(readAll(reader)).toEqual([1, 1, 2]);
+  expect(reader.removeOldest()).toBe(true);
+  expect(lostOf(reader)).toEqual({ 1: [[2, 2, 1]] });
+  expect(reader.lacksAny(() => new FrameSet(1))).toBe(true);
+  expect(reader.lacksAny(() => new FrameSet(2))).toBe(false);
 });
 
 test('the journal of a folder that someone deletes ends', () => {

@@ -9,7 +9,7 @@
  * damaged, or its file was. It is reported as lost once it was missing for a while in everything that can be read.
  */
 import { join } from 'node:path';
-import type { Disk } from '#common/journal/disk.ts';
+import { type Disk, isAbsent } from '#common/journal/disk.ts';
 import { segmentName, segmentShape } from '#common/journal/segment.ts';
 import { type BadBytes, type SegmentRead, SegmentReader } from '#common/journal/segment-reader.ts';
 import type { FrameHeader, Lane } from '#common/log/frame.ts';
@@ -39,7 +39,7 @@ export interface SegmentState {
   readonly no: number;
   readonly name: string;
   /** First and last frame number seen in it, by lane. */
-  readonly frames: Map<string, { readonly lane: Lane; first: number; last: number }>;
+  readonly frames: Map<string, { first: number; last: number }>;
   /** Read to its end, and nothing will be appended to it. */
   isFinished: boolean;
   /** Its length when it was finished. */
@@ -53,6 +53,7 @@ export interface SegmentState {
 }
 
 interface SeenLane {
+  readonly lane: Lane;
   /** Everything below the first frame, if the producer was not read from its beginning, and each frame on disk. */
   frames: FrameSet;
   low: number;
@@ -90,6 +91,8 @@ export class ProducerReader {
   #lossReason = '';
   /** Why the current file cannot be read. */
   #fault = '';
+  /** Why its folder could not be listed at the last scan. */
+  #folderFault = '';
 
   constructor(disk: Disk, folder: string, producerId: string) {
     this.#disk = disk;
@@ -113,14 +116,10 @@ export class ProducerReader {
     return this.#segments;
   }
 
-  /** Bytes of torn tails that were skipped. */
-  get tornBytes(): number {
-    return this.#segments.reduce((sum, segment) => sum + segment.tornBytes, 0);
-  }
-
   /** What is damaged; empty if nothing is. */
   get damage(): string {
-    if (this.#fault !== '') return this.#fault;
+    const fault = this.#fault || this.#folderFault;
+    if (fault !== '') return fault;
     for (const { name, damage } of this.#segments) {
       for (const what of damage.values()) return `${what} of ${join(this.folder, name)}`;
     }
@@ -132,34 +131,34 @@ export class ProducerReader {
     return this.#segments.find(({ damage }) => damage.size === 0);
   }
 
-  /** Read to the end of a dead producer's last segment. */
-  get isFinished(): boolean {
-    return this.#segments.every((segment) => segment.isFinished);
-  }
-
   /**
    * The oldest frame on disk of each lane that was read, and the frames above it that are lost; empty until everything
    * was read once. @param now by a clock that does not jump.
    */
   floors(now: number): LaneFloor[] {
     if (!this.#hasReachedEnd) return [];
-    const floors = new Map<string, LaneFloor>();
-    for (const segment of this.#segments) {
-      for (const [key, { lane, first }] of segment.frames) {
-        const floor = Math.min(first, floors.get(key)?.floor ?? first);
-        floors.set(key, { ...lane, producer_id: this.producerId, floor });
-      }
+    const floors = new Map<string, number>();
+    for (const { frames } of this.#segments) {
+      for (const [key, { first }] of frames) floors.set(key, Math.min(first, floors.get(key) ?? first));
     }
     const holes = new Map<string, readonly Hole[]>();
     this.#lossReason = '';
-    const all = [...floors].map(([key, floor]): LaneFloor => {
+    const all = [...this.#seen].flatMap(([key, { lane }]): LaneFloor[] => {
       const missing = this.#missingOf(key, now);
       holes.set(key, missing);
+      // Of a lane whose intact frames are all committed and deleted, only the lost ones are left.
+      const floor = floors.get(key) ?? missing[0]?.from;
+      if (floor === undefined) return [];
       const lost = missing.filter(({ since }) => now - since >= missingMs).map((hole) => this.#lost(key, hole));
-      return lost.length === 0 ? floor : { ...floor, lost };
+      return [{ ...lane, producer_id: this.producerId, floor, ...(lost.length === 0 ? {} : { lost }) }];
     });
     this.#holes = holes;
     return all;
+  }
+
+  /** Whether numbers that the sink does not have yet are in no file. @param marksOf what it has of a lane. */
+  lacksAny(marksOf: (key: string) => FrameSet): boolean {
+    return [...this.#seen].some(([key, seen]) => missingIn(seen).some(([from, to]) => !marksOf(key).hasAll(from, to)));
   }
 
   /**
@@ -168,6 +167,7 @@ export class ProducerReader {
    */
   scan(absentAt = Number.NEGATIVE_INFINITY): void {
     const names = this.#names();
+    if (names === undefined) return;
     const known = new Set(this.#segments.map((segment) => segment.name));
     if (this.#segments.some((segment) => !names.includes(segment.name))) {
       this.#segments = this.#segments.filter((segment) => names.includes(segment.name));
@@ -189,7 +189,7 @@ export class ProducerReader {
   next(): ReadOutcome {
     for (;;) {
       const segment = this.#segments[this.#at];
-      if (segment === undefined) return { state: 'end' };
+      if (segment === undefined) return this.#end();
       const read = this.#read(segment);
       if (read === undefined) return { state: 'blocked' };
       if (read.state === 'frame') {
@@ -207,9 +207,13 @@ export class ProducerReader {
       else if (this.#mustReadAgain) this.rewind();
       else {
         this.#hasReachedEnd = true;
-        return { state: 'end' };
+        return this.#end();
       }
     }
+  }
+
+  #end(): ReadOutcome {
+    return { state: this.#folderFault === '' ? 'end' : 'blocked' };
   }
 
   /**
@@ -282,15 +286,18 @@ export class ProducerReader {
     }
   }
 
-  #names(): string[] {
+  /** @returns `undefined` if the system cannot list the folder, which may pass. */
+  #names(): string[] | undefined {
+    this.#folderFault = '';
     try {
-      return this.#disk
-        .names(this.folder)
-        .filter((name) => segmentShape.test(name))
-        .sort();
-    } catch {
-      this.#isFolderGone = true;
-      return [];
+      const names = this.#disk.names(this.folder).filter((name) => segmentShape.test(name));
+      return names.sort();
+    } catch (error) {
+      if (!(error instanceof Error) || !('code' in error)) throw error;
+      this.#isFolderGone = isAbsent(error);
+      if (this.#isFolderGone) return [];
+      this.#folderFault = `${this.folder} cannot be listed: ${error.message}`;
+      return undefined;
     }
   }
 
@@ -318,19 +325,20 @@ export class ProducerReader {
 
   #note(segment: SegmentState, header: FrameHeader): void {
     const key = laneKeyOf(header);
-    const { frame_no, kind, partition } = header;
-    this.#see(key, frame_no);
+    this.#see(header);
+    const { frame_no } = header;
     const seen = segment.frames.get(key);
     if (seen === undefined) {
-      segment.frames.set(key, { lane: { kind, partition }, first: frame_no, last: frame_no });
+      segment.frames.set(key, { first: frame_no, last: frame_no });
     } else {
       seen.first = Math.min(seen.first, frame_no);
       seen.last = Math.max(seen.last, frame_no);
     }
   }
 
-  #see(key: string, frameNo: number): void {
-    const lane = this.#laneOf(key, frameNo);
+  #see(header: FrameHeader): void {
+    const { frame_no: frameNo } = header;
+    const lane = this.#laneOf(header);
     if (frameNo < lane.low) {
       const { mark, ahead } = lane.frames;
       lane.frames = new FrameSet(frameNo - 1, mark < lane.low ? ahead : [[lane.low, mark], ...ahead]);
@@ -339,11 +347,13 @@ export class ProducerReader {
     lane.frames.add(frameNo);
   }
 
-  #laneOf(key: string, firstNo: number): SeenLane {
+  #laneOf(header: FrameHeader): SeenLane {
+    const key = laneKeyOf(header);
     let lane = this.#seen.get(key);
     if (lane === undefined) {
-      const low = this.#isWhole ? 1 : firstNo;
-      lane = { frames: new FrameSet(low - 1), low, begun: 0, records: new Map() };
+      const { kind, partition, frame_no } = header;
+      const low = this.#isWhole ? 1 : frame_no;
+      lane = { lane: { kind, partition }, frames: new FrameSet(low - 1), low, begun: 0, records: new Map() };
       this.#seen.set(key, lane);
     }
     return lane;
@@ -355,8 +365,7 @@ export class ProducerReader {
       // Frames that were seen there before are lost now.
       this.#mustReadAgain = true;
     }
-    for (const header of headers)
-      this.#laneOf(laneKeyOf(header), header.frame_no).records.set(header.frame_no, header.records);
+    for (const header of headers) this.#laneOf(header).records.set(header.frame_no, header.records);
   }
 
   /** The numbers of a lane that are in no file. */
@@ -364,8 +373,7 @@ export class ProducerReader {
     const seen = this.#seen.get(key);
     if (seen === undefined) return [];
     const before = this.#holes.get(key) ?? [];
-    const holes = seen.frames.holesIn(1, Math.max(seen.frames.top, seen.begun)).slice(0, lostRangesMax);
-    return holes.map(([from, to]) => {
+    return missingIn(seen).map(([from, to]) => {
       const known = before.find((hole) => hole.from <= from && to <= hole.to);
       return { from, to, since: known?.since ?? now };
     });
@@ -379,3 +387,7 @@ export class ProducerReader {
     return [from, to, records];
   }
 }
+
+/** The first numbers that are in no file. */
+const missingIn = ({ frames, begun }: SeenLane) =>
+  frames.holesIn(1, Math.max(frames.top, begun)).slice(0, lostRangesMax);

@@ -153,6 +153,28 @@ test('around a damaged frame, everything is published; the frame is announced as
   expect(publisher.damaged).toHaveLength(1);
 });
 
+test('a dead journal whose last frame is damaged is kept until the sink has counted that frame as lost', async () => {
+  const lost: unknown[] = [];
+  nats.subscribe(nats.names.marksRequest, ({ bytes }) => {
+    lost.push(...(decodeMarksRequest(bytes)?.floors ?? []).flatMap((floor) => floor.lost ?? []));
+  });
+  deadJournal(producer(1), 10, (bytes) => bytes.fill(0xff, bytes.length - 4, bytes.length - 2));
+  deadJournal(producer(2), 10);
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(19);
+  commit(producer(1), 9);
+  commit(producer(2), 10);
+  await expect.poll(() => producersIn('edge-0'), patience).not.toContain(producer(2));
+  const announced = () => {
+    passedMs += 11_000;
+    return lost[0];
+  };
+  await expect.poll(announced, { ...patience, interval: 600 }).toEqual([10, 10, 1]);
+  expect(producersIn('edge-0')).toEqual([producer(1)]);
+  commit(producer(1), 10);
+  await expect.poll(() => producersIn('edge-0'), patience).toEqual([]);
+});
+
 test('after the log is wiped, everything that the sink has not committed is published again', async () => {
   deadJournal(producer(1), 100);
   await publisher.start();
@@ -188,12 +210,22 @@ test('frames that the sink has skipped are published again under another id', as
   commit(producer(1), 7, Date.now() + 30_000);
   await nats.flush();
   expect(publisher.counters.skipped).toBe(0);
-  aheadMs = 61_000;
+  [aheadMs, passedMs] = [61_000, 61_000];
   commit(producer(1), 7, Date.now() + 61_000);
   await expect.poll(() => publisher.counters.acknowledged, patience).toBe(13);
   expect(seen.slice(10).map((one) => one.frame_no)).toEqual([8, 9, 10]);
   expect(new Set(seen.slice(10).map((one) => one.id))).toEqual(new Set([`${producer(1)}:click:0:8-10:1`]));
   expect(publisher.counters.duplicates).toBe(0);
+});
+
+test('frames that the sink has skipped are published again, although the wall clock was ahead when the log took them', async () => {
+  aheadMs = 86_400_000;
+  deadJournal(producer(1), 10);
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
+  [aheadMs, passedMs] = [0, 61_000];
+  commit(producer(1), 7, Date.now());
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(13);
 });
 
 test('with a full log the publisher waits with a bounded window, and continues without intervention', async () => {

@@ -27,7 +27,7 @@ import {
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
 import { sendingOf, writtenAt } from './frame-age.ts';
-import { newScanState, type Producer, scanJournals } from './journal-scanner.ts';
+import { newScanState, type Producer, type ScanState, scanJournals } from './journal-scanner.ts';
 import { LaneProgress } from './lane-progress.ts';
 import type { JournalFrame } from './producer-reader.ts';
 import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';
@@ -80,7 +80,7 @@ export class Publisher {
   };
   readonly #options: PublisherOptions;
   readonly #producers = new Map<string, Producer>();
-  readonly #scans = newScanState();
+  readonly #scans: ScanState;
   readonly #lanes = new LaneProgress();
   readonly #window = new PublishWindow(windowMessages, windowBytes);
   readonly #collector = new MessageCollector((message) => this.#publish(message));
@@ -109,6 +109,7 @@ export class Publisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options;
+    this.#scans = newScanState(options.log);
     this.#inbox = options.nats.inbox();
     this.#replies = options.nats.inbox();
   }
@@ -244,7 +245,7 @@ export class Publisher {
     if (now < this.#waitUntil || !this.#options.nats.isConnected) return false;
     let turns = 0;
     let isCaughtUp = true;
-    let isBlocked = false;
+    let isBlocked = this.#scans.fault !== '';
     for (const producer of this.#producers.values()) {
       for (;;) {
         if (turns >= framesPerTurn || this.#window.isFullWith(this.#collector.bytes)) {
@@ -301,7 +302,7 @@ export class Publisher {
       return;
     }
     const wasFull = this.#window.isFullWith(0);
-    const now = this.#options.system.time.now();
+    const now = this.#options.system.time.elapsed();
     for (const header of this.#window.acknowledge(token)) {
       this.counters.acknowledged++;
       if (ack.includes('"duplicate":')) this.counters.duplicates++;
@@ -349,7 +350,7 @@ export class Publisher {
       return;
     }
     this.#lanes.announced(announcement, (producerId) => this.#producers.has(producerId));
-    for (const { key, producerId, mark } of this.#lanes.skipped(announcement, this.#options.system.time.now())) {
+    for (const { key, producerId, mark } of this.#lanes.skipped(announcement, this.#options.system.time)) {
       const producer = this.#producers.get(producerId);
       if (producer === undefined) continue;
       producer.attempt++;
@@ -376,10 +377,11 @@ export class Publisher {
     }
   }
 
-  /** Deletes what the sink has committed, except files with damaged places. */
+  /** Deletes what the sink has committed, except files with damaged places, and of dead producers whose loss is not counted. */
   #sweep(): void {
     for (const [producerId, producer] of this.#producers) {
       const { reader } = producer;
+      if (!reader.isAlive && reader.lacksAny((key) => this.#lanes.marksOf(key))) continue;
       for (;;) {
         const { oldest } = reader;
         if (oldest === undefined || !oldest.isFinished) break;

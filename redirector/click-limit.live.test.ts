@@ -316,12 +316,18 @@ test('a machine that was retired counts as gone, and the rows of holders that ar
   expect(await retireMachine(edges[0].db, 'gone', false)).toMatchObject({ kind: 'retired', held_clicks: 18 });
   expect(await limitOf(id)).toEqual({ used: 40, held: 0, left: 10, given_up: 18 });
   const { db } = edges[0];
+  const holders = () => db.query(`SELECT holder FROM click_holders WHERE holder LIKE 'retired %'`);
   await db.execute(`UPDATE click_holders SET gone_at = now() - interval '91 days' WHERE holder LIKE 'retired %'`);
+  // The clock of Postgres has jumped.
+  await db.execute(`UPDATE ingest.deletion_clock SET reached = now() - interval '2 days'`);
   await visits(1, code, () => edges[0]);
+  await reportAll();
+  expect(await holders()).toHaveLength(2);
+  await db.execute('UPDATE ingest.deletion_clock SET reached = now()');
   await expect
     .poll(async () => {
       await reportAll();
-      return db.query(`SELECT holder FROM click_holders WHERE holder LIKE 'retired %'`);
+      return holders();
     })
     .toEqual([]);
   expect(

@@ -27,7 +27,7 @@ export interface UnfinishedErasure {
 export async function unfinishedErasuresOf(db: Queries): Promise<UnfinishedErasure[]> {
   return await db.query<UnfinishedErasure>(
     `SELECT id, organization_id, app_id, ids, days, begun_at FROM ingest.unfinished_erasure
-      WHERE NOT is_erased AND begun_at > now() - make_interval(days => ${rememberedDays}) ORDER BY id`,
+      WHERE NOT is_erased AND begun_at > signpost_deletion_time() - make_interval(days => ${rememberedDays}) ORDER BY id`,
   );
 }
 

@@ -8,6 +8,8 @@ import type { Queries } from '#common/stores/postgres.ts';
 /** Longer than the audit of an hour takes: if the auditing process dies, another one takes over after this time. */
 const claimMinutes = 10;
 const keptMs = 30 * DAY_MS;
+/** Hours without an API process are audited later if they are not older. */
+const missedMaxMs = 7 * DAY_MS;
 
 /** `mine`: this process audits the hour now. `others`: another process does. */
 export type AuditTurn =
@@ -17,8 +19,10 @@ export type AuditTurn =
 /** Each operation may fail with PostgresUnavailable. `hour` is the beginning of the hour, epoch ms. */
 export interface AuditTurns {
   begin(hour: number): Promise<AuditTurn>;
-  /** What ingest has stored. */
-  ledger(): Promise<readonly LedgerRow[]>;
+  /** The hour to audit next: the first one after the audited ones, if the given one is the last that has ended. */
+  due(last: number): Promise<number>;
+  /** What ingest has stored, as far as it is to be checked in this hour. */
+  ledger(hour: number): Promise<readonly LedgerRow[]>;
   /** Also queues webhook messages about failures that the previous hour did not have. */
   done(hour: number, report: HourReport): Promise<void>;
   /** Frames that journals have lost since a time, epoch ms. */
@@ -60,8 +64,16 @@ export class PostgresAuditTurns implements AuditTurns {
     return row?.figures ? { kind: 'done', figures: row.figures } : { kind: 'others' };
   }
 
-  ledger(): Promise<readonly LedgerRow[]> {
-    return ledgerFrom(this.#db);
+  async due(last: number): Promise<number> {
+    const [row] = await this.#db.query<{ hour: number | null }>(
+      'SELECT max(hour) AS hour FROM hourly_audits WHERE hour < $1 AND figures IS NOT NULL',
+      [last],
+    );
+    return Math.max((row?.hour ?? last - HOUR_MS) + HOUR_MS, last - missedMaxMs);
+  }
+
+  ledger(hour: number): Promise<readonly LedgerRow[]> {
+    return ledgerFrom(this.#db, hour);
   }
 
   async done(hour: number, { figures, failures }: HourReport): Promise<void> {
@@ -86,12 +98,12 @@ export class PostgresAuditTurns implements AuditTurns {
 
 const lostFramesMax = 10_000;
 
-/** The first of the frames that journals have lost since a time, epoch ms. */
+/** The last of the frames that journals have lost since a time, epoch ms. */
 export function lostFramesSince(db: Pick<Queries, 'query'>, from: number): Promise<LostFrames[]> {
   return db.query<LostFrames>(
     `SELECT partition AS log_partition, kind, producer_id, frame_from, frame_to, records,
             floor(extract(epoch FROM noted_at) * 1000)::bigint AS noted_at
-     FROM ingest.lost_frames WHERE noted_at >= to_timestamp($1 / 1000.0) ORDER BY noted_at LIMIT $2`,
+     FROM ingest.lost_frames WHERE noted_at >= to_timestamp($1 / 1000.0) ORDER BY noted_at DESC LIMIT $2`,
     [from, lostFramesMax],
     'lost_frames_since',
   );

@@ -2,6 +2,7 @@ import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { audit, auditHour } from '#clickhouse/queries/audit.ts';
+import { ledgerFrom } from '#clickhouse/queries/missing-rows.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { clickhouseForTest, postgresForTest, type TestDatabase, type TestPostgres } from '#testing/servers.ts';
@@ -65,6 +66,12 @@ test('frames that a journal has lost are reported in the hour in which they were
   const known = { lost: await turnsOf('a').lostSince(hour - DAY_MS) };
   const report = await audit(client, { from_ms: hour, to_ms: hour }, undefined, known);
   expect(report.lost).toBe(58);
+  // Stored clicks that are missing besides leave the gap of frame 5, at most, and none of the frames that a journal lost.
+  await withLedger("VALUES (0, 20000, 'm', 20, 0)", [], async () => {
+    const ledger = await ledgerFrom(db);
+    expect((await audit(client, { from_ms: hour, to_ms: hour }, undefined, { ...known, ledger })).lost).toBe(58 + 19);
+    expect((await auditHour(client, hour, { ...known, ledger })).figures.lost).toBe(51 + 19);
+  });
 });
 
 test('an audit that ClickHouse does not answer is retried, and reports nothing until then', async () => {
@@ -124,6 +131,59 @@ test('an hour that one process could not audit is audited by another', async () 
   await new HourlyAudit({ clickhouse: away, turns: turnsOf('a'), metrics: new Registry(), log, clock }).look();
   await new HourlyAudit({ clickhouse: client, turns: turnsOf('b'), metrics, log, clock }).look();
   expect(await figuresOf(metrics)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
+});
+
+test('hours during which no API process ran are audited once one runs', async () => {
+  const clock = () => nowMs + 52 * HOUR_MS;
+  await new HourlyAudit({ clickhouse: client, turns: turnsOf('a'), metrics: new Registry(), log, clock }).look();
+  const audited = await db.query<{ hours: number }>(
+    'SELECT (hour - $1::bigint) / 3600000 AS hours FROM hourly_audits WHERE hour > $1 AND figures IS NOT NULL ORDER BY hour',
+    [Date.parse('2026-04-12T11:00:00Z')],
+  );
+  expect(audited.map(({ hours }) => hours)).toEqual([1, 2, 3, 4]);
+});
+
+/** Writes lines of rows that ClickHouse does not have. */
+async function withLedger(lines: string, params: readonly unknown[], work: () => Promise<void>): Promise<void> {
+  const owner = new Postgres({ url: postgres.url, name: 'test' });
+  try {
+    await owner.execute(
+      `INSERT INTO ingest.ledger (partition, batch_day, raw_table, month, rows, rows_again, batch_from, batch_to, time_from, time_to)
+       SELECT partition, batch_day, 'clicks', month, rows, again, batch_day * 86400000::bigint, batch_day * 86400000::bigint, $1, $1 FROM (${lines}) AS line (partition, batch_day, month, rows, again)`,
+      [Date.now(), ...params],
+    );
+    await work();
+  } finally {
+    await owner.execute('TRUNCATE ingest.ledger');
+    await owner.close();
+  }
+}
+
+test('a ledger of many partitions and years is audited, and an hour reads a part of it', async () => {
+  const lines = `SELECT partition, day, (day / 30)::text, 1, 0 FROM generate_series(0, 255) AS partition, generate_series(20000, 20799) AS day`;
+  await withLedger(lines, [], async () => {
+    const ledger = await ledgerFrom(db);
+    expect(ledger).toHaveLength(204_800);
+    const report = await audit(client, { from_ms: nowMs - 400 * DAY_MS, to_ms: nowMs - 400 * DAY_MS }, undefined, {
+      ledger,
+    });
+    expect(report).toMatchObject({ lost: 204_800, ledger_from: new Date(20_000 * DAY_MS).toISOString() });
+    const due = await turnsOf('a').ledger(nowMs);
+    expect(due.length).toBeLessThan(256 * (2 + 34 + 1));
+    expect((await auditHour(client, nowMs - 400 * DAY_MS, { ledger: due })).figures.lost).toBe(due.length);
+  });
+});
+
+test('what is lost after a replay is found in the turn of its month, and each partition has its own last days', async () => {
+  const [today, before] = [Math.floor(nowMs / DAY_MS), Math.floor(nowMs / DAY_MS) - 10];
+  const lines = `VALUES (0, $2::integer, 'new', 0, 0), (0, $3::integer - 1, 'old', 100, 0), (0, $3::integer, 'old', 40, 40), (1, $3::integer, 'old', 7, 0)`;
+  await withLedger(lines, [today, before], async () => {
+    const lostIn = async (turn: number) =>
+      (await auditHour(client, nowMs, { ledger: await turnsOf('a').ledger(turn * HOUR_MS) })).figures.lost;
+    expect([await lostIn(before % 24), await lostIn((before - 1) % 24), await lostIn((before + 5) % 24)]).toEqual([
+      107, 7, 7,
+    ]);
+  });
 });
 
 test('an API whose clock is ahead audits no hour that has not ended, and one that a clock far ahead has claimed is audited again', async () => {

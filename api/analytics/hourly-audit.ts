@@ -1,5 +1,5 @@
 /**
- * Audits the last complete hour, once per hour and installation, and exposes metrics for alerts in every API process.
+ * Audits each complete hour, once per installation, and exposes metrics for alerts in every API process.
  * An hour is audited some minutes after its end, when its records are stored. If ingest lags, only the stored records
  * are audited.
  */
@@ -67,16 +67,17 @@ export class HourlyAudit implements Part {
     await this.#worker.stop();
   }
 
-  /** Audits the last closed hour. @returns when to run again, epoch ms. */
+  /** Audits the closed hours that are not audited yet. @returns when to run again, epoch ms. */
   async look(): Promise<number> {
     const { turns, log, clock } = this.#parts;
-    const hour = Math.floor((clock() - settlingMs) / HOUR_MS) * HOUR_MS - HOUR_MS;
+    const last = Math.floor((clock() - settlingMs) / HOUR_MS) * HOUR_MS - HOUR_MS;
     try {
-      const turn = await turns.begin(hour);
-      if (turn.kind === 'others') return clock() + othersMs;
-      const figures = turn.kind === 'done' ? turn.figures : await this.#audit(hour);
-      this.#show(figures, hour);
-      return hour + 2 * HOUR_MS + settlingMs;
+      for (let hour = await turns.due(last); hour <= last && !this.#worker.isStopped; hour += HOUR_MS) {
+        const turn = await turns.begin(hour);
+        if (turn.kind === 'others') return clock() + othersMs;
+        this.#show(turn.kind === 'done' ? turn.figures : await this.#audit(hour), hour);
+      }
+      return last + 2 * HOUR_MS + settlingMs;
     } catch (error) {
       if (!(error instanceof ClickHouseFailure) && !(error instanceof PostgresUnavailable)) throw error;
       log.warn({ reason: error.message }, 'the hourly audit failed');
@@ -88,7 +89,7 @@ export class HourlyAudit implements Part {
     const { clickhouse, turns, log } = this.#parts;
     let report: HourReport;
     try {
-      const known = { lost: await turns.lostSince(hour - DAY_MS), ledger: await turns.ledger() };
+      const known = { lost: await turns.lostSince(hour - DAY_MS), ledger: await turns.ledger(hour) };
       report = await auditHour(clickhouse, hour, known);
     } catch (error) {
       await turns.giveUp(hour).catch(() => undefined);

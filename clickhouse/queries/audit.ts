@@ -7,7 +7,7 @@ import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { type Kind, type RawKind, type Rollup, rawKinds, rollups } from '#clickhouse/rollups.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { type LostFrames, missingClicks } from './audit-frames.ts';
-import { dueInHour, type LedgerRow, type MissingRows, missingRows } from './missing-rows.ts';
+import { type LedgerRow, type MissingRows, missingRows } from './missing-rows.ts';
 
 export interface AuditRange {
   /** Epoch milliseconds; rounded out to whole UTC days, the size of the largest bucket. */
@@ -96,28 +96,35 @@ export async function audit(
   const to = Math.ceil(range.to_ms / DAY_MS) * DAY_MS;
   const faults: AuditFault[] = [];
   const sums = { records: 0, lost: 0, duplicated: 0, rollup_difference: 0, days: 0 };
+  let gaps = 0;
   for (let day = from; day < to; day += DAY_MS) {
     for (const kind of rawKinds) sums.records += await recordsOf(client, kind, day);
     const found = await faultsWithin(client, { pick: '', from: day, to: day + DAY_MS, lost });
     addFaults(sums, found);
+    gaps += gapsIn(found);
     faults.push(...found);
     faults.splice(faultsMax);
     sums.days++;
     onDay(iso(day).slice(0, 10));
   }
   const { missing, expired } = await missingRows(client, ledger);
-  sums.lost = lostOf(sums.lost, missing);
+  sums.lost += lostBesides(gaps, missing);
   faults.push(...missing.map(rowsMissing));
-  const since = Math.min(...ledger.map(({ batch_from }) => batch_from));
+  const since = ledger.reduce((first, { batch_from }) => Math.min(first, batch_from), Number.POSITIVE_INFINITY);
   const ledger_from = Number.isFinite(since) ? iso(since) : null;
   return { from: iso(from), to: iso(to), ...sums, ledger_from, expired, faults };
 }
 
-/** Missing click rows leave gaps between frames as well, which are counted once. */
-function lostOf(gaps: number, missing: readonly MissingRows[]): number {
+/** How many records are lost besides those of gaps: missing click rows leave gaps as well, which are counted once. */
+function lostBesides(gaps: number, missing: readonly MissingRows[]): number {
   const sum = (isClick: boolean) =>
     missing.reduce((total, { table, rows }) => total + ((table === 'clicks') === isClick ? rows : 0), 0);
-  return sum(false) + Math.max(gaps, sum(true));
+  return sum(false) + Math.max(0, sum(true) - gaps);
+}
+
+/** Clicks that are missing between others, at least. */
+function gapsIn(faults: readonly AuditFault[]): number {
+  return faults.reduce((sum, { fault, rows }) => (fault === 'clicks_missing' ? sum + rows : sum), 0);
 }
 
 function rowsMissing({ table, day_ms, rows }: MissingRows): AuditFault {
@@ -148,7 +155,7 @@ const failuresMax = 1_000;
  * Checks one hour at a cost that does not grow with the older data: records against their places in the log, and the
  * quarters of an hour of each app against their raw rows. Figures by day can only be checked against a whole day.
  * @param hour_ms its beginning, epoch ms; an hour to which nothing is added any more.
- * @param known its ledger is checked in part, see `dueInHour`. @throws ClickHouseFailure
+ * @param known of its ledger, the lines to check in this hour. @throws ClickHouseFailure
  */
 export async function auditHour(
   client: Pick<ClickHouse, 'query'>,
@@ -159,8 +166,8 @@ export async function auditHour(
   const slice = { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + HOUR_MS, lost };
   const faults = await faultsWithin(client, slice);
   addFaults(figures, faults);
-  const { missing } = await missingRows(client, ledger, dueInHour(ledger, hour_ms));
-  figures.lost = lostOf(figures.lost, missing);
+  const { missing } = await missingRows(client, ledger);
+  figures.lost += lostBesides(gapsIn(faults), missing);
   return { figures, failures: failuresOf([...faults, ...missing.map(rowsMissing)]) };
 }
 

@@ -11,11 +11,13 @@ export interface Expiry {
 
 /** @throws ClickHouseFailure */
 export async function readExpiry(client: Pick<ClickHouse, 'query'>): Promise<Expiry> {
-  const rows = await client.query<{ now_ms: number; name: string; days: number }>(
-    `SELECT toUnixTimestamp64Milli(now64(3)) AS now_ms, name,
-            toUInt32OrZero(extract(engine_full, 'TTL toDateTime\\\\(time\\\\) \\\\+ toIntervalDay\\\\((\\\\d+)\\\\)')) AS days
-     FROM system.tables WHERE database = currentDatabase() AND days > 0`,
+  // One row, also if no table has such a TTL.
+  const [row] = await client.query<{ now_ms: number; names: string[]; days: number[] }>(
+    `SELECT toUnixTimestamp64Milli(now64(3)) AS now_ms, groupArray(name) AS names, groupArray(ttl_days) AS days FROM (
+       SELECT name, toUInt32OrZero(extract(engine_full, 'TTL toDateTime\\\\(time\\\\) \\\\+ toIntervalDay\\\\((\\\\d+)\\\\)')) AS ttl_days
+       FROM system.tables WHERE database = currentDatabase() AND ttl_days > 0)`,
   );
-  const ageMaxOf = new Map(rows.map(({ name, days }) => [name, days * DAY_MS]));
-  return { now: Number(rows[0]?.now_ms), ageMaxOf };
+  if (row === undefined) throw new Error('ClickHouse returned no row for a sum.');
+  const ageMaxOf = new Map(row.names.map((name, at) => [name, Number(row.days[at]) * DAY_MS]));
+  return { now: Number(row.now_ms), ageMaxOf };
 }

@@ -41,47 +41,42 @@ const settings: Settings = { max_execution_time: 600, max_rows_to_read: 0 };
 /** A row may be dropped a little earlier or later than it expires. */
 const marginMs = HOUR_MS;
 
-/** Reads the ledger. @throws PostgresUnavailable */
-export function ledgerFrom(db: Pick<Queries, 'query'>): Promise<LedgerRow[]> {
+/**
+ * Reads the ledger.
+ * @param hourMs for the lines to check in this hour, so that the cost does not grow with the older data: the last two
+ * days of batches, and each other day once a day. What a replay has stored offsets what other days lack, so all lines
+ * of its month are checked together. If absent, all lines.
+ * @throws PostgresUnavailable
+ */
+export function ledgerFrom(db: Pick<Queries, 'query'>, hourMs?: number): Promise<LedgerRow[]> {
   return db.query<LedgerRow>(
-    'SELECT partition, batch_day, raw_table, month, rows, rows_again, batch_from, batch_to, time_from, time_to FROM ingest.ledger',
-    [],
+    `SELECT partition, batch_day, raw_table, month, rows, rows_again, batch_from, batch_to, time_from, time_to FROM (
+       SELECT *, max(batch_day) OVER (PARTITION BY partition) - 1 AS from_day,
+              CASE WHEN bool_or(rows_again > 0) OVER together THEN max(batch_day) OVER together ELSE batch_day END AS due_day
+       FROM ingest.ledger WINDOW together AS (PARTITION BY partition, raw_table, month)) AS line
+     WHERE $1::integer IS NULL OR due_day >= from_day OR due_day % 24 = $1`,
+    [hourMs === undefined ? null : Math.floor(hourMs / HOUR_MS) % 24],
     'ledger',
   );
 }
 
-/**
- * The days of batches to check in an hour, so that the cost does not grow with the older data: the last two, and each
- * other day once a day.
- */
-export function dueInHour(ledger: readonly LedgerRow[], hourMs: number): (batchDay: number) => boolean {
-  const newest = Math.max(0, ...ledger.map(({ batch_day }) => batch_day));
-  const turn = Math.floor(hourMs / HOUR_MS) % 24;
-  return (batchDay) => batchDay >= newest - 1 || batchDay % 24 === turn;
-}
-
-/**
- * @param ledger read before the call: what is stored in the meantime is not compared.
- * @param isDue the days of batches to check; all if absent. @throws ClickHouseFailure
- */
+/** @param ledger read before the call: what is stored in the meantime is not compared. @throws ClickHouseFailure */
 export async function missingRows(
   client: Pick<ClickHouse, 'query'>,
   ledger: readonly LedgerRow[],
-  isDue: (batchDay: number) => boolean = () => true,
 ): Promise<LedgerReport> {
   if (ledger.length === 0) return { missing: [], expired: 0 };
   const { now, ageMaxOf } = await readExpiry(client);
   const stored = new Map<string, number>();
-  const due = ledger.filter(({ batch_day }) => isDue(batch_day));
-  for (const table of new Set(due.map(({ raw_table }) => raw_table))) {
-    const lines = due.filter((line) => line.raw_table === table);
+  for (const table of new Set(ledger.map(({ raw_table }) => raw_table))) {
+    const lines = ledger.filter((line) => line.raw_table === table);
     for (const row of await storedRows(client, table, lines)) stored.set(keyOf({ ...row, raw_table: table }), row.rows);
   }
   let expired = 0;
   const groups = new Map<string, { missing: MissingRows | undefined; again: number }>();
   for (const line of ledger) {
     const expiresBefore = now - (ageMaxOf.get(line.raw_table) ?? Number.POSITIVE_INFINITY);
-    const lack = isDue(line.batch_day) ? Math.max(0, line.rows - (stored.get(keyOf(line)) ?? 0)) : 0;
+    const lack = Math.max(0, line.rows - (stored.get(keyOf(line)) ?? 0));
     const key = `${line.raw_table} ${line.partition} ${line.month}`;
     const group = groups.get(key) ?? { missing: undefined, again: 0 };
     groups.set(key, group);
@@ -116,10 +111,14 @@ async function storedRows(
   table: string,
   lines: readonly LedgerRow[],
 ): Promise<readonly (Omit<Key, 'raw_table'> & { readonly rows: number })[]> {
-  const partitions = [...new Set(lines.map(({ partition }) => partition))];
-  const of = (partition: number) => lines.filter((line) => line.partition === partition);
-  const firsts = partitions.map((partition) => Math.min(...of(partition).map(({ batch_from }) => batch_from)));
-  const lasts = partitions.map((partition) => Math.max(...of(partition).map(({ batch_to }) => batch_to)));
+  const spans = new Map<number, { first: number; last: number }>();
+  for (const { partition, batch_from, batch_to } of lines) {
+    const { first, last } = spans.get(partition) ?? { first: batch_from, last: batch_to };
+    spans.set(partition, { first: Math.min(first, batch_from), last: Math.max(last, batch_to) });
+  }
+  const partitions = [...spans.keys()];
+  const firsts = [...spans.values()].map(({ first }) => first);
+  const lasts = [...spans.values()].map(({ last }) => last);
   return await client.query(
     `SELECT log_partition AS partition, toUInt32(intDiv(batch_no, ${DAY_MS})) AS batch_day, _partition_id AS month, count() AS rows
      FROM ${identifier(table)}

@@ -49,6 +49,11 @@ export interface Disk {
   bytesOfLater(path: string): Promise<number>;
 }
 
+/** Whether a file or folder does not exist. Any other error says nothing about that, and may pass. */
+export function isAbsent(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
 export const nodeDisk: Disk = {
   create: (path) => openSync(path, 'ax+', 0o600),
   openToRead: (path) => openSync(path, 'r'),

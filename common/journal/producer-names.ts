@@ -1,6 +1,6 @@
 /** Names of producers' folders, each of which is the journal of one process. */
 import { isId, timeOfId } from '#common/ids.ts';
-import type { Disk } from './disk.ts';
+import { type Disk, isAbsent } from './disk.ts';
 import type { System } from './system.ts';
 
 /**
@@ -20,11 +20,12 @@ export function producersOf(names: readonly string[]): string[] {
   return names.filter((name) => isId('evt', `evt_${name}`)).sort();
 }
 
-/** Names of the folders in a folder; none if it does not exist yet. */
+/** Names of the folders in a folder; none if it does not exist yet. @throws the file system's error if it can't be read. */
 export function foldersIn(disk: Disk, folder: string): string[] {
   try {
     return disk.folders(folder);
-  } catch {
-    return [];
+  } catch (error) {
+    if (isAbsent(error)) return [];
+    throw error;
   }
 }

@@ -11,6 +11,7 @@ import { closeSync, linkSync, lstatSync, openSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
 import { sleep, type Time } from '#common/time.ts';
+import { isAbsent } from './disk.ts';
 
 const lockName = '.lock';
 /** A socket's path is a field of 108 bytes on Linux and 104 on macOS. */
@@ -76,7 +77,7 @@ async function stateOf(folder: string, name = lockName): Promise<LockState> {
   try {
     return await withShortPath(folder, name, connectTo);
   } catch (error) {
-    return isMissing(error) ? 'missing' : 'unknown';
+    return isAbsent(error) ? 'missing' : 'unknown';
   }
 }
 
@@ -89,13 +90,9 @@ function connectTo(path: string): Promise<LockState> {
     });
     socket.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ECONNREFUSED') done('free');
-      else done(isMissing(error) ? 'missing' : 'unknown');
+      else done(isAbsent(error) ? 'missing' : 'unknown');
     });
   });
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
 export class SlotLock implements HeldLock {
@@ -188,7 +185,7 @@ function isLinked(path: string, name: string): boolean {
     linkSync(path, name);
     return true;
   } catch (error) {
-    if (isMissing(error) || (error instanceof Error && 'code' in error && error.code === 'EEXIST')) return false;
+    if (isAbsent(error) || (error instanceof Error && 'code' in error && error.code === 'EEXIST')) return false;
     throw error;
   }
 }

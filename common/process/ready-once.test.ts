@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -30,7 +30,11 @@ async function probed(url: string, redis: ReadinessCheck, config = configOf(url)
 
 test('a process with a wrong password never counts as started; one that was ready does after a restart in an outage', async () => {
   expect(await probed(secret, () => false)).toBe(503);
+  mkdirSync(join(folder, 'ready'));
+  // As an earlier release wrote it.
+  writeFileSync(join(folder, 'ready', 'redirector-edge-0'), '', { mode: 0o644 });
   expect(await probed(secret, () => true)).toBe(200);
+  expect(statSync(join(folder, 'ready', 'redirector-edge-0')).mode & 0o777).toBe(0o600);
   expect(await probed(secret, () => false)).toBe(200);
   expect(await probed(`${secret}/changed`, () => false)).toBe(503);
   expect(await probed(secret, () => false, { ...configOf(secret), INSTANCE: 'edge-1' })).toBe(503);

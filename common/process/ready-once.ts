@@ -1,5 +1,5 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { releaseVersion } from './release.ts';
@@ -42,7 +42,9 @@ export class ReadyOnce {
     const hash = await this.#hashWith(salt);
     try {
       mkdirSync(join(this.#file, '..'), { recursive: true });
-      writeFileSync(this.#file, Buffer.concat([salt, hash]));
+      writeFileSync(this.#file, Buffer.concat([salt, hash]), { mode: 0o600 });
+      // One of an earlier release has another mode.
+      chmodSync(this.#file, 0o600);
     } catch {}
   }
 

@@ -85,6 +85,10 @@ export class SchemaWait implements Part {
     this.#options = options;
   }
 
+  get isThere(): boolean {
+    return this.#isThere;
+  }
+
   /** True once every store has the schema; until then the reason. */
   readonly check = async (): Promise<true | string> => {
     if (this.#isThere) return true;

@@ -39,6 +39,20 @@ test('it runs at the start, and then with a pause after each pass', async () => 
   expect([passes.length, time.nextMs]).toEqual([4, undefined]);
 });
 
+test('no two passes run at once, also if one is asked for between two passes', async () => {
+  const { loop, passes, state, release } = worker();
+  state.isHeld = true;
+  const first = loop.run();
+  const third = first.then(() => loop.run());
+  const second = loop.run();
+  await settled();
+  await release();
+  expect(passes).toHaveLength(2);
+  await release();
+  expect([await first, await second, await third]).toEqual([true, true, true]);
+  expect(passes).toHaveLength(2);
+});
+
 test('a pass decides when the next one is', async () => {
   let pauseMs = 60_000;
   const times: number[] = [];

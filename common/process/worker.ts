@@ -78,9 +78,11 @@ export class Worker implements Part {
 
   /** @returns whether a pass that began after this call succeeded. Never rejects; works without a start, too. */
   run(): Promise<boolean> {
+    // Between two passes, the next one may be due already, though none is running.
+    if (this.#next !== undefined) return this.#next;
     if (this.#running === undefined) return this.#begin();
     // The current pass may have read before the caller's change, so one more serves all callers that arrive during it.
-    this.#next ??= this.#running.then(() => {
+    this.#next = this.#running.then(() => {
       this.#next = undefined;
       return this.#begin();
     });

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { posthogItem as posthogItemAt } from './posthog-batch.ts';
 import { segmentItem as segmentItemAt } from './segment-batch.ts';
+import { ourTime } from './sent-time.ts';
 
 const receivedMs = Date.UTC(2026, 10, 22);
 const posthogItem = (capture: unknown, sentAt?: unknown) => posthogItemAt(capture, { receivedMs, sentAt });
@@ -29,6 +31,19 @@ test('an amount without a currency gets none, and an invalid amount is kept, so 
     expect(track({ properties })).toMatchObject({ event: { revenue } });
     expect(posthogItem({ event: 'x', distinct_id: 'u1', properties })).toMatchObject({ event: { revenue } });
   }
+});
+
+test('a client is judged by whichever of our clocks is nearer to its own, if they differ by more than an hour', () => {
+  const year = 365 * DAY_MS;
+  for (const wrong of [receivedMs + year, receivedMs - year]) {
+    for (const sentAt of [receivedMs, receivedMs - 3 * DAY_MS, new Date(receivedMs + HOUR_MS).toISOString()]) {
+      expect(ourTime({ receivedMs, sentAt }, wrong)).toBe(receivedMs);
+      expect(ourTime({ receivedMs: wrong, sentAt }, receivedMs)).toBe(receivedMs);
+    }
+    for (const sentAt of [undefined, 'yesterday'])
+      expect(ourTime({ receivedMs: wrong, sentAt }, receivedMs)).toBe(receivedMs);
+  }
+  expect(ourTime({ receivedMs, sentAt: 0 }, receivedMs - HOUR_MS)).toBe(receivedMs);
 });
 
 test('calls that identify a user or report a page view are not events', () => {

@@ -13,11 +13,14 @@ export interface Receipt {
 }
 
 /**
- * By which of our clocks a client's is judged. If they differ by more than an hour, that of the store: all edges share
- * it, and ingest corrects only the times that an edge took from its own clock.
+ * By which of our clocks a client's is judged. If they differ by more than an hour, the one that is nearer to the
+ * client's, because one of the two is wrong, and a client is rarely wrong in the same way. Without a client's, that of
+ * the store: ingest corrects only the times that an edge took from its own clock.
  */
-export function ourTime(receivedMs: number, storeMs: number): number {
-  return Math.abs(receivedMs - storeMs) > EVENT_AHEAD_MAX_MS ? storeMs : receivedMs;
+export function ourTime({ receivedMs, sentAt }: Receipt, storeMs: number): number {
+  if (Math.abs(receivedMs - storeMs) <= EVENT_AHEAD_MAX_MS) return receivedMs;
+  const sentMs = readTime(sentAt) ?? storeMs;
+  return Math.abs(receivedMs - sentMs) < Math.abs(storeMs - sentMs) ? receivedMs : storeMs;
 }
 
 /** Smaller differences, from network delay or a slightly wrong clock, are not corrected. */

@@ -169,7 +169,8 @@ async function track(
   // Most of these clients run on servers, whose address is unrelated to the user; a browser's address is the user's.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
   const storeMs = storeClock.now();
-  const foreignItems = items.map((item) => itemOf(item, { receivedMs: ourTime(receivedMs, storeMs), sentAt }));
+  const receipt = { receivedMs: ourTime({ receivedMs, sentAt }, storeMs), sentAt };
+  const foreignItems = items.map((item) => itemOf(item, receipt));
   const tracked = await foreign.track(foreignItems, { app: caller.app, ip: userIp, receivedMs, storeMs });
   if (tracked instanceof Rejection) return tracked;
   const { accepted, duplicates, rejected } = tracked;

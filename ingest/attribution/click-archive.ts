@@ -10,6 +10,7 @@ import {
   archiveAnswerJson,
   readArchiveQuestion,
 } from '#common/attribution/click-archive.ts';
+import { type Clock, systemClock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { isId, timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
@@ -36,10 +37,12 @@ export class ClickLookupServer {
   readonly #clickhouse: ClickHouse;
   readonly #clicks: ClickHouseClicks;
   readonly #postgres: Queries;
+  readonly #clock: Clock;
   readonly #turns = new Turns({ openMax, waitingMax, waitMsMax });
   #asOf: { readonly readAt: number; readonly read: Promise<number | null> } | undefined;
 
-  constructor(clickhouse: ClickHouse, postgres: Queries) {
+  constructor(clickhouse: ClickHouse, postgres: Queries, clock: Clock = systemClock) {
+    this.#clock = clock;
     this.#clickhouse = clickhouse;
     this.#clicks = new ClickHouseClicks(clickhouse);
     this.#postgres = postgres;
@@ -97,7 +100,7 @@ export class ClickLookupServer {
     if (click) return { click, claimed_by: owner ? owner.device_id || owner.install_id : '' };
     if (asOf instanceof PostgresUnavailable) throw asOf;
     const time = timeOfId(click_id);
-    const isOnItsWay = asOf !== null && asOf < time + marginMs && Date.now() - time < pendingMaxMs;
+    const isOnItsWay = asOf !== null && asOf < time + marginMs && this.#clock() - time < pendingMaxMs;
     return isOnItsWay ? 'pending' : 'unknown';
   }
 

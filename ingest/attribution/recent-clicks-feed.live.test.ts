@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
-import { HOUR_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { encodeFrame } from '#common/log/frame.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
@@ -123,6 +123,31 @@ test('it reads itself until it has all that came before, then uses the frames of
   }).toBe(true);
   ids.push(await click());
   await eventually(async () => (await Promise.all(ids.map(isThere))).every(Boolean)).toBe(true);
+});
+
+test('a feed with a wrong clock copies clicks, and a position that one has left in Redis does not hide any', async () => {
+  const storeTimes = {
+    get now() {
+      return Date.now();
+    },
+    oldestOf: () => 0,
+  };
+  for (const years of [3, -3]) {
+    const time: Time = { ...systemTime, now: () => Date.now() + years * 365 * DAY_MS };
+    const feed = await startFeed({ time, storeTimes });
+    const id = await click();
+    await eventually(() => isThere(id)).toBe(true);
+    await eventually(storedAgeMs).toBeLessThan(MINUTE_MS);
+    expect(await storedAgeMs()).toBeGreaterThan(-MINUTE_MS);
+    feed.stop();
+    await redis.commands.flushall();
+  }
+  const before = await click();
+  const ahead = Date.now() + 3 * 365 * DAY_MS;
+  await redis.commands.set(positionKey, `${ahead} ${ahead}`);
+  await startFeed({ storeTimes });
+  await eventually(() => isThere(before)).toBe(true);
+  expect(await storedAgeMs()).toBeGreaterThan(-MINUTE_MS);
 });
 
 test('once the owner’s reader is behind for seconds, the feed reads itself', async () => {

@@ -64,12 +64,13 @@ const REREAD_PAUSE_MS = 60_000;
 const FULL_PATIENCE_MS = 5_000;
 
 /**
- * KEYS: the position. ARGV: the `begin` and the position of this feed, and a `begin` to use if none is stored.
+ * KEYS: the position. ARGV: the `begin` and the position of this feed, a `begin` to use if none is stored, and the last
+ * possible position: a later one was written by a wrong clock, and counts as none.
  * @returns the values stored afterwards.
  */
 const advanceScript = `
 local begin, position = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%d+)$')
-if not begin then begin, position = ARGV[3], ARGV[3]
+if not begin or tonumber(position) > tonumber(ARGV[4]) then begin, position = ARGV[3], ARGV[3]
 elseif begin == ARGV[1] and tonumber(position) < tonumber(ARGV[2]) then position = ARGV[2]
 else return {begin, position} end
 redis.call('SET', KEYS[1], begin .. ' ' .. position)
@@ -146,7 +147,7 @@ export class RecentClicksFeed {
     const stored = await this.#store();
     if (this.#isStopped) return;
     // If Redis has been full for too long, no position is stored: once one can be, the feed treats that as a loss.
-    [this.#begin, this.#position] = stored ?? [0, this.#options.time.now() - REREAD_MS];
+    [this.#begin, this.#position] = stored ?? [0, this.#now() - REREAD_MS];
     this.#read();
     this.#timer = this.#options.time.every(POSITION_MS, () => {
       this.#lookAtReaders();
@@ -253,7 +254,7 @@ export class RecentClicksFeed {
 
   async #put(clicks: readonly Click[]): Promise<true> {
     const apps = await this.#options.apps.lastOf(new Set(clicks.map(({ app_id }) => app_id)));
-    const now = this.#options.time.now();
+    const now = this.#now();
     const entries: ClickToPut[] = [];
     for (const click of clicks) {
       const app = apps.get(click.app_id);
@@ -288,12 +289,19 @@ export class RecentClicksFeed {
    * @returns the stored `begin` and position; undefined if the feed was stopped, or Redis has been full for too long.
    */
   async #store(): Promise<readonly [begin: number, position: number] | undefined> {
-    const begin = Math.max(0, Math.floor(this.#options.time.now() - REREAD_MS));
+    const now = Math.floor(this.#now());
+    const [begin, last] = [Math.max(0, now - REREAD_MS), now + HOUR_MS];
+    const position = Math.floor(Math.min(this.#position, last));
     const stored = await this.#patiently(() =>
-      this.#advance([this.#positionKey], [this.#begin, Math.floor(this.#position), begin]),
+      this.#advance([this.#positionKey], [this.#begin, position, begin, last]),
     );
-    const [at, position] = (stored ?? []) as readonly string[];
-    return stored === undefined ? undefined : [Number(at), Number(position)];
+    const [at, to] = (stored ?? []) as readonly string[];
+    return stored === undefined ? undefined : [Number(at), Number(to)];
+  }
+
+  /** Epoch ms. The clock of this process decides nothing once that of ClickHouse is known. */
+  #now(): number {
+    return this.#options.storeTimes?.now ?? this.#options.time.now();
   }
 
   /**

@@ -22,6 +22,7 @@ import { Enrichment } from '#ingest/enrichment.ts';
 import { Erasures } from '#ingest/erasures.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
+import type { StoreTimes } from '#ingest/frame-clock.ts';
 import { FrameQueue } from '#ingest/frame-queue.ts';
 import { HeldLease } from '#ingest/held-lease.ts';
 import { HeldPartition } from '#ingest/held-partition.ts';
@@ -60,15 +61,18 @@ export class SinkStage {
   readonly store: ClickHouseStore;
   readonly #databases: readonly [postgres: Owned, clickhouse: Pick<TestDatabase, 'url' | 'stop'>];
   readonly #time: Time;
+  readonly #storeTimes: StoreTimes | undefined;
   readonly #owners: TestOwner[] = [];
   #owner = 0;
   #frameNo = 0;
 
-  /** @param time the clock of the sinks. */
+  /** @param time the clock of the sinks. @param storeTimes that of ClickHouse, if they know it. */
   constructor(
     databases: readonly [postgres: Owned, clickhouse: Pick<TestDatabase, 'url' | 'stop'>],
     time: Time = systemTime,
+    storeTimes?: StoreTimes,
   ) {
+    this.#storeTimes = storeTimes;
     this.#databases = databases;
     this.#time = time;
     this.postgres = new Postgres({ url: databases[0].urlAs('signpost_ingest'), name: 'test' });
@@ -85,7 +89,7 @@ export class SinkStage {
   /** A new stage on the same databases, which it empties: faster than creating new ones. Ends this stage. */
   async renewed(): Promise<SinkStage> {
     await this.disconnect();
-    const next = new SinkStage(this.#databases, this.#time);
+    const next = new SinkStage(this.#databases, this.#time, this.#storeTimes);
     await next.#empty();
     return next;
   }
@@ -145,6 +149,7 @@ export class SinkStage {
       refusedRows,
       failpoints: noFailpoints,
       late,
+      ...(this.#storeTimes === undefined ? {} : { storeTimes: this.#storeTimes }),
       time: this.#time,
       log: note,
     };
