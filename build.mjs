@@ -26,7 +26,6 @@ const entries = [
   'api/main.ts',
   'deploy/local/admin.ts',
   'deploy/local/clickhouse/main.ts',
-  'deploy/local/health.ts',
   'deploy/local/migrate.ts',
   'deploy/local/origin.ts',
   'deploy/local/redis-stand-in.ts',

@@ -26,7 +26,7 @@ const worthMs = 600_000;
 const takeOldest = `
   DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT ${batchMax} FOR UPDATE SKIP LOCKED)
   RETURNING kind, host, short_code, app_id, version, api_key_hash`;
-const dropWorthless = `DELETE FROM outbox WHERE changed_at < signpost_deletion_time() - interval '${worthMs} milliseconds'`;
+const dropWorthless = `DELETE FROM outbox WHERE changed_at < (SELECT signpost_deletion_time()) - interval '${worthMs} milliseconds'`;
 
 class NotTaken extends Error {}
 

@@ -1,6 +1,6 @@
 /** The files of deploy/compose and of the image match the code. */
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -82,6 +82,27 @@ test('every secret is a file that secrets.sh makes, once, and that a service use
     const before = files.map(read);
     expect(make().stderr).toContain('are not replaced');
     expect(files.map(read)).toEqual(before);
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+});
+
+test('secrets.sh takes over the secrets that an earlier release had in .env, and makes the others', () => {
+  const copy = mkdtempSync(join(tmpdir(), 'signpost-compose-'));
+  try {
+    cpSync(join(folder, 'secrets.sh'), join(copy, 'secrets.sh'));
+    writeFileSync(
+      join(copy, '.env'),
+      `API_NAME=a\nREDIS_PASSWORD=kept\nSECRET_KEY=k1:YQ==\nADDRESS_KEY="Yg=="\nNATS_PASSWORD=\n`,
+    );
+    execFileSync('sh', [join(copy, 'secrets.sh')]);
+    const read = (name: string) => readFileSync(join(copy, 'secrets', name), 'utf8');
+    expect(['secret_key', 'address_key', 'redis_url'].map(read)).toEqual([
+      'k1:YQ==',
+      'Yg==',
+      'redis://default:kept@redis:6379',
+    ]);
+    expect(read('nats_url')).toMatch(/^nats:\/\/signpost:[0-9a-f]{48}@/);
   } finally {
     rmSync(copy, { recursive: true });
   }

@@ -17,7 +17,6 @@ const commands = {
   ingest: ['ingest/main.js', 'stores the records from NATS in ClickHouse'],
   webhooks: ['webhooks/main.js', 'delivers webhooks'],
   migrate: ['deploy/local/migrate.js', 'migrates Postgres and ClickHouse to the newest schema'],
-  health: ['deploy/local/health.js', 'exits with 0 if the process on METRICS_PORT is alive, for health checks'],
   admin: ['deploy/local/admin.js', 'users, organizations, keys, audits; admin --help lists the commands'],
 } as const;
 

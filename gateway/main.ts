@@ -87,7 +87,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       secret: state.check,
       schema: schema.check,
     },
-    { readyOnce: new ReadyOnce('gateway', config) },
+    { laterChecks: ['journal'], readyOnce: new ReadyOnce('gateway', config) },
   ),
   schema,
   storeClock,

@@ -23,11 +23,12 @@ afterAll(async () => {
   await database.stop();
 });
 
-const newClock = () =>
+const newClock = (releasedMs = 0) =>
   new DeletionClock({
     postgres: db,
     time: { elapsed: () => elapsedMs },
     log: (_fields, line) => void lines.push(line),
+    releasedMs,
   });
 /** Also what a jump of Postgres' clock looks like. */
 async function setBehind(days: number) {
@@ -38,6 +39,13 @@ async function setBehind(days: number) {
 const daysBehind = async () => {
   const sql = 'SELECT extract(epoch FROM now() - signpost_deletion_time())::float8 / 86400 AS days';
   return (await db.query<{ days: number }>(sql))[0]?.days ?? Number.NaN;
+};
+const reachedAhead = async () => {
+  const own = new Postgres({ url: database.url, name: 'test' });
+  const sql = 'SELECT extract(epoch FROM reached - now())::float8 / 86400 AS days FROM ingest.deletion_clock';
+  const [row] = await own.query<{ days: number }>(sql);
+  await own.close();
+  return row?.days ?? Number.NaN;
 };
 
 test('the deletion clock follows the clock of Postgres', async () => {
@@ -102,4 +110,25 @@ test('the deletion clock never passes the clock of Postgres, and the end of a ju
   expect(lines).toHaveLength(2);
   await setBehind(-400);
   expect(await daysBehind()).toBe(0);
+});
+
+test('a deletion clock that a wrong clock set to before the release begins with the release', async () => {
+  await setBehind(1_000);
+  await newClock(Date.now() - 3 * DAY_MS).advance();
+  expect(await daysBehind()).toBeCloseTo(3, 3);
+});
+
+test('once a clock of Postgres that was ahead is right, the deletion clock protects from the next jump', async () => {
+  await setBehind(-1_500);
+  // The release is later than now(), so now() is wrong.
+  await newClock(Date.now() + DAY_MS).advance();
+  expect(await reachedAhead()).toBeCloseTo(1_500, 3);
+  const other = newClock();
+  await other.advance();
+  expect(await reachedAhead()).toBeCloseTo(0, 3);
+  // Nor does one that read a later time than the one that was reached follow it.
+  await setBehind(800);
+  elapsedMs += MINUTE_MS;
+  await other.advance();
+  expect(await daysBehind()).toBeCloseTo(800, 2);
 });

@@ -230,7 +230,7 @@ export class PostgresCheckpoints implements Checkpoints {
 
   async forgetLedger(table: string, before: number, ageMs: number): Promise<void> {
     await this.#postgres.execute(
-      `DELETE FROM ingest.ledger WHERE raw_table = $1 AND time_to < $2 AND time_to < extract(epoch FROM signpost_deletion_time()) * 1000 - $3::bigint`,
+      `DELETE FROM ingest.ledger WHERE raw_table = $1 AND time_to < $2 AND time_to < extract(epoch FROM (SELECT signpost_deletion_time())) * 1000 - $3::bigint`,
       [table, before, ageMs],
     );
   }

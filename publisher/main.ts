@@ -132,7 +132,7 @@ await new Lifecycle({ log }).run([
       nats: () => running?.nats.isConnected || 'not connected',
       journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,
     },
-    { readyOnce: new ReadyOnce('publisher', config) },
+    { laterChecks: ['log_takes_records', 'journals'], readyOnce: new ReadyOnce('publisher', config) },
   ),
   {
     name: 'publisher',

@@ -160,7 +160,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       // It never waits for the schema, because links redirect from its cache.
       schema: new SchemaWait({ lacks: [postgresLack(db)], log }).check,
     },
-    { readyOnce: new ReadyOnce('redirector', config) },
+    { laterChecks: ['journal'], readyOnce: new ReadyOnce('redirector', config) },
   ),
   {
     name: 'server',

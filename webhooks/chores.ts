@@ -26,8 +26,10 @@ interface Check {
 export interface ChoreParts {
   readonly store: MessageStore;
   readonly log: Pick<Log, 'warn' | 'info'>;
-  /** While nothing is sent, no message ages. */
+  /** While nothing is sent, no message that waits ages. */
   readonly maySend: () => boolean;
+  /** Whether that is because this is a restored copy. */
+  readonly isHeld: () => boolean;
   /** Replaced in tests. */
   readonly pendingMax?: number;
   readonly rowsAtOnce?: number;
@@ -38,6 +40,8 @@ export class Chores {
   readonly name = 'chores';
   /** Values from the last pass. */
   backlog = { pending: 0, overdueMs: 0 };
+  /** Messages that failed while their endpoint was held and full, since the start of the process. */
+  beyondHeld = 0;
   readonly #parts: ChoreParts;
   /** By endpoint. */
   readonly #checks = new Map<string, Check>();
@@ -65,6 +69,10 @@ export class Chores {
   async look(): Promise<void> {
     const { store, log, pendingMax } = this.#parts;
     try {
+      const isHeld = this.#parts.isHeld();
+      const { pending, overdueMs } = await store.backlog();
+      this.backlog = { pending, overdueMs: isHeld ? 0 : overdueMs };
+      if (isHeld) await this.#boundHeld();
       if (!this.#parts.maySend()) return;
       for (const endpointId of await store.overfull(pendingMax)) {
         const isDisabled = await store.disable(endpointId, 'backlog');
@@ -73,14 +81,31 @@ export class Chores {
       }
       await store.dueNow();
       await untilNone(() => store.failBacklogs());
-      await untilNone(() => store.deleteOld());
-      this.backlog = await store.backlog();
+      await untilNone(() => store.deleteOldWaiting());
+      await untilNone(() => store.deleteOldEnded());
       await this.#deleteUncovered();
       this.#isFailing = false;
     } catch (err) {
       if (!this.#isFailing) log.warn({ err }, 'deleting old webhook messages failed; retrying');
       this.#isFailing = true;
     }
+  }
+
+  /** What is held must not fill Postgres: beyond the maximum of an endpoint, its newest messages fail. */
+  async #boundHeld(): Promise<void> {
+    const { store, log, pendingMax } = this.#parts;
+    for (const endpointId of await store.overfull(pendingMax)) {
+      let failed = 0;
+      for (let more = 1; more > 0 && !this.#isStopping; failed += more)
+        more = await store.failBeyond(endpointId, pendingMax);
+      this.beyondHeld += failed;
+      if (failed > 0)
+        log.warn(
+          { endpoint_id: endpointId, messages: failed },
+          'more messages of a webhook endpoint are held than its maximum: the newest count as failed',
+        );
+    }
+    await untilNone(() => store.deleteOldEnded());
   }
 
   /**

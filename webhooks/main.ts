@@ -54,7 +54,7 @@ const deliveries = new Deliveries({
   log,
   maySend: state.maySend,
 });
-const chores = new Chores({ store, log, maySend: state.maySend });
+const chores = new Chores({ store, log, maySend: state.maySend, isHeld: () => state.heldSince !== null });
 
 exposeHeld(metrics, state);
 exposeCounter(
@@ -86,6 +86,13 @@ exposeCounter(
   'Endpoints that were disabled because they failed.',
   [],
   (set) => set({}, deliveries.disabled),
+);
+exposeCounter(
+  metrics,
+  'signpost_webhooks_beyond_held_total',
+  'Messages that failed because their endpoint had its maximum of waiting ones while nothing was sent.',
+  [],
+  (set) => set({}, chores.beyondHeld),
 );
 exposeGauge(metrics, 'signpost_webhooks_under_way', 'Attempts in progress.', () => deliveries.underWay);
 exposeGauge(

@@ -28,6 +28,10 @@ export const keptMs = 30 * DAY_MS;
 /** Pending messages of one endpoint, beyond which it is disabled. */
 const pendingMax = 100_000;
 const rowsAtOnce = 5_000;
+/** Rows of before it are deleted. */
+const oldest = `signpost_deletion_time() - interval '${keptMs} milliseconds'`;
+/** When a restored copy was told to send what it held; it cannot have been later than now. */
+const resumedAt = `(SELECT coalesce(max(outbound_resumed_at) FILTER (WHERE outbound_resumed_at <= now()), '-infinity') FROM installation)`;
 
 export interface ClaimedMessage {
   readonly id: string;
@@ -240,7 +244,7 @@ export class MessageStore {
     const { endpoint_id } = attempt.message;
     return this.#db.transaction(async (queries) => {
       const [row] = await queries.query<{ is_failing: boolean }>(
-        `UPDATE webhook_endpoints SET failing_since = least(failing_since, now()) WHERE id = $1
+        `UPDATE webhook_endpoints SET failing_since = greatest(created_at, least(failing_since, now())) WHERE id = $1
          RETURNING failing_since <= least(now(), signpost_deletion_time()) - interval '${failingMsMax} milliseconds' AS is_failing`,
         [endpoint_id],
         'webhook_fails',
@@ -263,10 +267,10 @@ export class MessageStore {
     return this.#db.transaction((queries) => disableEndpoint(queries, endpointId, reason));
   }
 
-  /** Endpoints with too many pending messages. */
+  /** Endpoints with too many pending messages, not counting what a restored copy held. */
   async overfull(max = pendingMax): Promise<string[]> {
     const rows = await this.#db.query<{ endpoint_id: string }>(
-      `SELECT endpoint_id FROM webhook_messages WHERE status = 'pending' GROUP BY endpoint_id HAVING count(*) > $1`,
+      `SELECT endpoint_id FROM webhook_messages WHERE status = 'pending' AND created_at > ${resumedAt} GROUP BY endpoint_id HAVING count(*) > $1`,
       [max],
     );
     return rows.map(({ endpoint_id }) => endpoint_id);
@@ -285,6 +289,17 @@ export class MessageStore {
   }
 
   /**
+   * Fails the pending messages of an endpoint beyond the maximum, the last ones that are due. @returns their number.
+   */
+  failBeyond(endpointId: string, max = pendingMax): Promise<number> {
+    return this.#db.execute(
+      `UPDATE webhook_messages SET status = 'failed', lease = NULL WHERE status = 'pending' AND id IN (
+         SELECT id FROM webhook_messages WHERE endpoint_id = $1 AND status = 'pending' ORDER BY due_at, id OFFSET $2 LIMIT ${rowsAtOnce})`,
+      [endpointId, max],
+    );
+  }
+
+  /**
    * Makes messages due that would be due later than any attempt is postponed: the clock of Postgres was ahead when they
    * were written. @returns their number.
    */
@@ -296,20 +311,27 @@ export class MessageStore {
     );
   }
 
-  /** @returns the number of rows. */
-  async deleteOld(): Promise<number> {
-    const isOld = (column: string) => `${column} < signpost_deletion_time() - interval '${keptMs} milliseconds'`;
-    let deleted = await this.#db.execute(
+  /** Deletes what is old and waits. What a restored copy held counts from when it was resumed. @returns the number of rows. */
+  async deleteOldWaiting(): Promise<number> {
+    const batches = await this.#db.execute(
       `DELETE FROM webhook_batches WHERE (log_partition, batch_no) IN (
-         SELECT log_partition, batch_no FROM webhook_batches WHERE ${isOld('owed_at')} LIMIT ${rowsAtOnce} FOR UPDATE SKIP LOCKED)`,
+         SELECT log_partition, batch_no FROM webhook_batches
+          WHERE greatest(owed_at, ${resumedAt}) < (SELECT ${oldest}) LIMIT ${rowsAtOnce} FOR UPDATE SKIP LOCKED)`,
     );
-    for (const table of ['webhook_messages', 'webhook_attempts']) {
-      deleted += await this.#db.execute(
-        `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${isOld('created_at')}
-           ORDER BY created_at LIMIT ${rowsAtOnce} FOR UPDATE SKIP LOCKED)`,
-      );
-    }
-    return deleted;
+    return batches + (await this.#deleteOld('webhook_messages', `status = 'pending' AND ${resumedAt} < ${oldest}`));
+  }
+
+  /** Deletes what is old and has ended. @returns the number of rows. */
+  async deleteOldEnded(): Promise<number> {
+    const messages = await this.#deleteOld('webhook_messages', `status <> 'pending'`);
+    return messages + (await this.#deleteOld('webhook_attempts', 'true'));
+  }
+
+  #deleteOld(table: 'webhook_messages' | 'webhook_attempts', condition: string): Promise<number> {
+    return this.#db.execute(
+      `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE created_at < ${oldest} AND ${condition}
+         ORDER BY created_at LIMIT ${rowsAtOnce} FOR UPDATE SKIP LOCKED)`,
+    );
   }
 
   /**

@@ -268,7 +268,7 @@ class ErasureList {
   }
 
   async add(person: Person | null, untilMs: number): Promise<void> {
-    await this.#db.execute('DELETE FROM ingest.erasure WHERE expires_at < signpost_deletion_time()');
+    await this.#db.execute('DELETE FROM ingest.erasure WHERE expires_at < (SELECT signpost_deletion_time())');
     const [row] = await this.#db.query<{ id: number }>(
       `INSERT INTO ingest.erasure (organization_id, until_ms, salt, hashes, expires_at) VALUES ($1, $2::bigint, $3, $4, greatest(to_timestamp($2::bigint / 1000.0), now()) + make_interval(days => $5)) RETURNING id`,
       [this.#organizationId, untilMs, this.#salt, this.#hashesOf(person), erasureDays],

@@ -1,7 +1,7 @@
 /** `npm run admin`: commands on the machines of an installation. */
 import type { Command } from 'commander';
 import type { AdminContext } from './admin-context.ts';
-import { reportingMachines, retireMachine } from './machines.ts';
+import { catchUpDeletion, reportingMachines, retireMachine } from './machines.ts';
 import { done } from './questions.ts';
 
 export function addMachineCommands(program: Command, context: AdminContext): void {
@@ -33,5 +33,15 @@ export function addMachineCommands(program: Command, context: AdminContext): voi
           ? ` Its redirectors held ${retired.held_clicks} clicks of links with max_clicks, which count as used.`
           : '';
       context.print(`${name} is retired.${lost}${held}`);
+    });
+
+  program
+    .command('catch-up-deletion')
+    .description(
+      "Delete old rows by the clock of Postgres again, at once instead of two days' worth per day. First make sure that this clock is right.",
+    )
+    .action(async () => {
+      const { now, reached } = await catchUpDeletion(context.parts().db);
+      context.print(`Old rows are deleted by ${now.toISOString()} instead of ${reached.toISOString()}.`);
     });
 }

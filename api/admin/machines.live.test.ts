@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { exposeAsOf } from '#api/analytics/as-of.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
-import { reportingMachines, retireMachine } from './machines.ts';
+import { catchUpDeletion, reportingMachines, retireMachine } from './machines.ts';
 
 let postgres: TestPostgres;
 let db: Postgres;
@@ -123,4 +123,25 @@ test('a lost machine is removed although its last reports are dated a year ahead
   await db.execute(`UPDATE ingest.progress SET committed_to = extract(epoch FROM now()) * 1000 WHERE machine = 'gone'`);
   expect(await retireMachine(db, 'gone', false)).toEqual({ kind: 'retired', given_up_seconds: 0, held_clicks: 0 });
   expect(await left()).toEqual(['stays']);
+});
+
+test('a machine whose last report is dated a year ahead is silent for whoever looks', async () => {
+  await report('ahead', -365 * 86_400, 0);
+  const registry = new Registry();
+  exposeAsOf(registry, db);
+  expect(await registry.getSingleMetricAsString('signpost_api_silent_machines')).toMatch(/ 1$/);
+  const machines = await reportingMachines(db);
+  expect(machines.map(({ machine, silent_seconds }) => [machine, Math.round(silent_seconds / 86_400)])).toEqual([
+    ['stays', 0],
+    ['ahead', 365],
+  ]);
+});
+
+test('a deletion clock that is years behind reaches the clock of Postgres with one command', async () => {
+  await db.execute(`UPDATE ingest.deletion_clock SET reached = now() - interval '800 days'`);
+  const { now, reached } = await catchUpDeletion(db);
+  expect(Math.round((now.getTime() - reached.getTime()) / 86_400_000)).toBe(800);
+  expect(
+    await db.query(`SELECT now() - reached < interval '1 minute' AS is_reached FROM ingest.deletion_clock`),
+  ).toEqual([{ is_reached: true }]);
 });

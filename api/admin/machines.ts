@@ -30,6 +30,20 @@ export interface Retired {
   readonly held_clicks: number;
 }
 
+/**
+ * Lets the time by which old rows are deleted (pg-migrations/0963_deletion_clock.sql) reach the clock of Postgres at once.
+ * @returns the new and the former time.
+ */
+export async function catchUpDeletion(
+  db: Pick<Postgres, 'query'>,
+): Promise<{ readonly now: Date; readonly reached: Date }> {
+  const [row] = await db.query<{ now: Date; reached: Date }>(
+    `UPDATE ingest.deletion_clock c SET reached = now() FROM ingest.deletion_clock before RETURNING c.reached AS now, before.reached`,
+  );
+  if (row === undefined) throw new Error('the deletion clock has no row');
+  return row;
+}
+
 /** A machine that `as_of` waits for. */
 export interface ReportingMachine {
   readonly machine: string;
@@ -41,7 +55,7 @@ export interface ReportingMachine {
 /** The machines by their names in reports; first the one that holds `as_of` back. */
 export async function reportingMachines(db: Pick<Postgres, 'query'>): Promise<ReportingMachine[]> {
   return await db.query(
-    `SELECT machine, committed_to, extract(epoch FROM now() - updated_at)::integer AS silent_seconds
+    `SELECT machine, committed_to, abs(extract(epoch FROM now() - updated_at))::integer AS silent_seconds
        FROM ingest.progress ORDER BY committed_to, machine`,
   );
 }

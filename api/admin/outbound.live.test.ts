@@ -49,7 +49,7 @@ afterAll(async () => {
 const waiting = async () =>
   (
     await db.query<{ id: string }>(
-      `SELECT id FROM webhook_messages WHERE status = 'pending' AND due_at <= now() AND created_at > now() - interval '29 days'
+      `SELECT id FROM webhook_messages WHERE status = 'pending' AND due_at <= now()
        UNION ALL SELECT id FROM mails WHERE state = 'waiting' AND created_at > now() - interval '8 days' ORDER BY id`,
     )
   ).map(({ id }) => id);
@@ -72,6 +72,29 @@ test('with --discard, what was due before the restore is dropped and counted, an
     { id: 'old-1' },
     { id: 'old-2' },
   ]);
+});
+
+test('a resume with --discard that is interrupted keeps the hold, and drops the rest when it is repeated', async () => {
+  for (const id of ['old-4', 'old-5'])
+    await db.execute(
+      `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
+       VALUES ($1, 'hook', 'org_1', 'link.created', now() - interval '2 hours', '{}')`,
+      [id],
+    );
+  let statements = 0;
+  const interrupted = new Proxy(db, {
+    get: (target, name) =>
+      name === 'execute' && ++statements > 2
+        ? () => Promise.reject(new Error('killed'))
+        : Reflect.get(target, name, target).bind(target),
+  });
+  await expect(resumeOutbound(interrupted, true, 1)).rejects.toThrow('killed');
+  expect([await heldSince(), await waiting()]).toEqual([
+    { outbound_held_since: expect.any(Date) },
+    expect.arrayContaining(['mail-1', 'new-1']),
+  ]);
+  expect(await resumeOutbound(db, true, 1)).toMatchObject({ kind: 'resumed', mails: 1 });
+  expect(await waiting()).toEqual(['new-1']);
 });
 
 test('nothing is discarded while records of before the restore still become messages', async () => {

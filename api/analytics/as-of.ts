@@ -38,8 +38,9 @@ export function exposeAsOf(registry: Registry, db: Pick<Postgres, 'query'>): voi
     'signpost_api_silent_machines',
     'Machines that have reported no progress for a minute: as_of waits for them.',
     async () => {
-      const sql =
-        'SELECT count(*)::integer AS silent FROM ingest.progress WHERE updated_at < now() - make_interval(secs => $1)';
+      // One that is dated ahead was written by a Postgres whose clock was ahead.
+      const sql = `SELECT count(*)::integer AS silent FROM ingest.progress
+        WHERE updated_at NOT BETWEEN now() - make_interval(secs => $1) AND now() + make_interval(secs => $1)`;
       const [row] = await db.query<{ silent: number }>(sql, [silentSeconds], 'silent_machines');
       return row?.silent ?? 0;
     },

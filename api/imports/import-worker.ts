@@ -59,7 +59,7 @@ const hold = `UPDATE imports SET worker = NULL, worker_until = now() + make_inte
 const expire = `
   DELETE FROM imports WHERE id IN (
     SELECT id FROM imports WHERE updated_at < signpost_deletion_time() - make_interval(days => ${unfinishedDays})
-       AND coalesce(stored_at, updated_at) < signpost_deletion_time() - make_interval(days => ${unfinishedDays})
+       AND coalesce(stored_at, updated_at) < (SELECT signpost_deletion_time()) - make_interval(days => ${unfinishedDays})
        AND (state IN ('uploading', 'checked', 'failed')
             OR (state IN ('imported', 'undone') AND updated_at < signpost_deletion_time() - make_interval(days => ${finishedDays})))
      ORDER BY updated_at LIMIT ${expiredMax})`;

@@ -46,9 +46,11 @@ interface ClaimedMail {
   readonly is_expired: boolean;
 }
 
+/** A mail that only now() calls expired waits: that clock may be ahead, and a dead link must not be sent. */
 const claim = `
   UPDATE mails SET attempts = attempts + 1, due_at = now() + interval '${leaseMs} milliseconds'
    WHERE id IN (SELECT id FROM mails WHERE state = 'waiting' AND (due_at <= now() OR due_at > now() + interval '${dueMsMax} milliseconds')
+                   AND (expires_at > now() OR expires_at <= signpost_deletion_time())
                  ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
   RETURNING id, recipient, content_ciphertext, attempts, expires_at <= signpost_deletion_time() AS is_expired`;
 /** Applies only to the latest attempt, so that a process whose lease has ended changes nothing. */

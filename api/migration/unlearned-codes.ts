@@ -16,7 +16,7 @@ const keep = `
   ON CONFLICT (app_id, short_code)
   DO UPDATE SET reason = EXCLUDED.reason, detail = EXCLUDED.detail, asks = u.asks + 1, last_at = EXCLUDED.last_at`;
 const trimCodes = `
-  DELETE FROM unlearned_codes WHERE organization_id = ANY ($1) AND app_id = $2 AND (last_at < signpost_deletion_time() - interval '${UNLEARNED_DAYS_MAX} days' OR short_code IN (
+  DELETE FROM unlearned_codes WHERE organization_id = ANY ($1) AND app_id = $2 AND (last_at < (SELECT signpost_deletion_time()) - interval '${UNLEARNED_DAYS_MAX} days' OR short_code IN (
     SELECT short_code FROM unlearned_codes WHERE organization_id = ANY ($1) AND app_id = $2
      ORDER BY last_at DESC, short_code OFFSET ${UNLEARNED_CODES_MAX} FOR UPDATE SKIP LOCKED))`;
 const trimCounts = `

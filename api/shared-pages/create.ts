@@ -23,7 +23,7 @@ const KEPT_DAYS = 30;
 const BUSY_SECONDS = 2;
 
 const purge =
-  'DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND expires_at < signpost_deletion_time() - make_interval(days => $2)';
+  'DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND expires_at < (SELECT signpost_deletion_time()) - make_interval(days => $2)';
 const insertion = `
   INSERT INTO shared_pages (id, organization_id, link_id, campaign, name, token_hash, password_hash, shows_revenue, created_by, created_at, expires_at)
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM unnest($1::text[]) AS o (id)

@@ -95,7 +95,6 @@ export const settingsOfRole = {
 /** Which settings the tools read that end by themselves. `npm start` reads all. */
 export const settingsOfTool = {
   migrate: ['DATABASE_URL', 'CLICKHOUSE_URL', 'RETENTION_DAYS'],
-  health: ['METRICS_HOST', 'METRICS_PORT'],
   admin: [
     ...(['DATA_DIR', 'DATABASE_URL', 'REDIS_URL', 'NATS_URL', 'CLICKHOUSE_URL', 'INSTALLATION'] as const),
     ...(['SECRET_KEY', 'ADDRESS_KEY', 'ADMIN_EMAIL', 'ADMIN_PASSWORD'] as const),

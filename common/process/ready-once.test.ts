@@ -65,3 +65,17 @@ test('a process that was ready stays started, also without a folder to write to'
   expect([await ask('/readyz'), await ask('/startupz'), await ask('/healthz')]).toEqual([503, 200, 200]);
   await server.close();
 });
+
+test('what fails for the records of a process, such as a damaged journal, does not keep it from counting as started', async () => {
+  const checks = { nats: () => true, journals: () => '1 damaged' };
+  const server = await startTelemetry({
+    host: '127.0.0.1',
+    port: 0,
+    metrics: createMetrics('test'),
+    checks,
+    laterChecks: ['journals'],
+  });
+  const ask = async (path: string) => (await fetch(`${server.url}${path}`)).status;
+  expect([await ask('/readyz'), await ask('/startupz')]).toEqual([503, 200]);
+  await server.close();
+});

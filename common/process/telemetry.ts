@@ -114,6 +114,8 @@ export interface TelemetryOptions {
   readonly metrics: Registry;
   readonly checks: Readonly<Record<string, ReadinessCheck>>;
   readonly questions?: Questions;
+  /** Checks that fail for what was recorded, such as a full disk, and say nothing of the settings: /startupz ignores them. */
+  readonly laterChecks?: readonly string[];
   /** Absent: remembered as long as the server lives. */
   readonly readyOnce?: Pick<ReadyOnce, 'isReached' | 'reached'>;
 }
@@ -147,10 +149,15 @@ export async function readiness(checks: TelemetryOptions['checks']) {
   return { ready: results.every(([, result]) => result === 'ok'), checks: Object.fromEntries(results) };
 }
 
-/** Like readiness, but never again not ready. */
-async function startup(checks: TelemetryOptions['checks'], readyOnce: NonNullable<TelemetryOptions['readyOnce']>) {
+/** Like readiness without the later checks, but never again not ready. */
+async function startup(
+  { checks, laterChecks = [] }: TelemetryOptions,
+  readyOnce: NonNullable<TelemetryOptions['readyOnce']>,
+) {
   if (await readyOnce.isReached()) return { ready: true };
-  const state = await readiness(checks);
+  const state = await readiness(
+    Object.fromEntries(Object.entries(checks).filter(([name]) => !laterChecks.includes(name))),
+  );
   if (state.ready) await readyOnce.reached();
   return state;
 }
@@ -199,7 +206,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
         answer(state.ready ? 200 : 503, 'application/json', `${JSON.stringify(state)}\n`);
       });
     } else if (path === '/startupz') {
-      void startup(options.checks, readyOnce).then((state) => {
+      void startup(options, readyOnce).then((state) => {
         answer(state.ready ? 200 : 503, 'application/json', `${JSON.stringify(state)}\n`);
       });
     } else if (path === '/metrics' && !isOwnName(request.headers.host ?? '', names)) {
@@ -252,7 +259,7 @@ export function telemetryPart(
   config: Pick<Config, 'METRICS_HOST' | 'METRICS_HOST_NAMES' | 'METRICS_PORT'>,
   metrics: Registry,
   checks: TelemetryOptions['checks'],
-  more: Pick<TelemetryOptions, 'questions' | 'readyOnce'> = {},
+  more: Pick<TelemetryOptions, 'questions' | 'laterChecks' | 'readyOnce'> = {},
 ): Part {
   let server: TelemetryServer | undefined;
   return {

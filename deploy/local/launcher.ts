@@ -45,6 +45,7 @@ import type { Progress } from './progress.ts';
 import { RememberedPorts } from './remembered-ports.ts';
 import { checkSecret } from './secret-check.ts';
 import { startNats, startPostgres, startRedis } from './servers.ts';
+import type { ServiceManager } from './service-manager.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const logCheckMs = 30_000;
@@ -54,6 +55,7 @@ export interface LauncherParts {
   readonly config: Config;
   readonly dataDir: string;
   readonly supervisor: Supervisor;
+  readonly serviceManager: ServiceManager;
   readonly progress: Progress;
   /** Resolves once dist/ is up to date. */
   readonly built: Promise<void>;
@@ -96,12 +98,15 @@ export class Launcher {
       await this.#startProcesses(facts, ({ role }) => role === 'redirector');
       progress.note('Redirectors serve the links that they know. The rest starts once Postgres and ClickHouse answer.');
     }
-    await this.#prepareStores(owner, servers.clickhouse.signpost, key, isWaiting);
+    await this.#parts.serviceManager.patiently(() =>
+      this.#prepareStores(owner, servers.clickhouse.signpost, isWaiting),
+    );
+    await this.#checkInstallation(owner, key);
     return await this.#finish(facts, owner, isWaiting);
   }
 
   /** @param isPatient while the stores are away or starting, it tries again instead of failing. */
-  async #prepareStores(owner: string, clickhouseUrl: string, key: string, isPatient: boolean): Promise<void> {
+  async #prepareStores(owner: string, clickhouseUrl: string, isPatient: boolean): Promise<void> {
     const { config, progress } = this.#parts;
     for (let said = ''; ; await sleep(storePauseMs)) {
       if (isPatient && hasNoStore(await unreachableServers(config))) continue;
@@ -116,7 +121,6 @@ export class Launcher {
       }
     }
     progress.done('Postgres and ClickHouse are migrated');
-    await this.#checkInstallation(owner, key);
   }
 
   /** @returns the text with the addresses. */

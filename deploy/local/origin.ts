@@ -125,7 +125,11 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       secret: api.state.check,
       schema: schema.check,
     },
-    { questions: certificateQuestion(apiDb), readyOnce: new ReadyOnce('origin', config) },
+    {
+      questions: certificateQuestion(apiDb),
+      laterChecks: ['journal'],
+      readyOnce: new ReadyOnce('origin', config),
+    },
   ),
   schema,
   postgresClock,

@@ -10,7 +10,6 @@ import {
   isValidationOnly,
   loadConfig,
   misspelledSettings,
-  notifySocket,
   systemEnvironment,
 } from '#common/process/config.ts';
 import { contentFaults } from '#common/process/config-contents.ts';
@@ -23,6 +22,7 @@ import { faultText, Launcher } from './launcher.ts';
 import { refuseMissingServers } from './missing-servers.ts';
 import { makeDataFolderPrivate } from './private-folder.ts';
 import { createProgress, type Progress } from './progress.ts';
+import { ServiceManager } from './service-manager.ts';
 import { Supervisor } from './supervisor.ts';
 
 const parentCheckMs = 500;
@@ -80,7 +80,8 @@ async function main(progress: Progress): Promise<void> {
     say: (line) => progress.note(line),
     onChange: () => launcher.listProcesses(),
   });
-  const launcher = new Launcher({ config, dataDir, supervisor, progress, built, away });
+  const serviceManager = new ServiceManager((line) => progress.fault(line));
+  const launcher = new Launcher({ config, dataDir, supervisor, serviceManager, progress, built, away });
   endOnSignals((reason) => {
     progress.note(`${reason}: stopping`);
     void end(0);
@@ -91,20 +92,11 @@ async function main(progress: Progress): Promise<void> {
     if (ending !== undefined) return;
     progress.text(text);
     progress.text('ready');
-    tellSystemd(progress);
+    serviceManager.ready();
   } catch (error) {
     if (ending === undefined) progress.fault(faultText(error));
     await end(1);
   }
-}
-
-/** A unit with Type=notify counts as started only now; a service manager that is not told stops it later. */
-function tellSystemd(progress: Progress): void {
-  const socket = notifySocket();
-  if (socket === '') return;
-  execFile('systemd-notify', ['--ready'], { env: { ...systemEnvironment(), NOTIFY_SOCKET: socket } }, (error) => {
-    if (error !== null) progress.fault(`systemd was not told that Signpost is ready: ${error.message}`);
-  });
 }
 
 /** Stops once, on a signal or when npm ends. A second, later signal exits immediately; the guards clean up. */

@@ -78,3 +78,18 @@ test('while the clock of Postgres is 800 days ahead, an install is not deleted b
   await behind(710);
   expect([await retention.step(), await retention.stepAliases()]).toEqual([1, 1]);
 });
+
+test('the trim of the audit log asks for the deletion time once, however many rows there are', async () => {
+  await edge.db.execute(
+    `INSERT INTO audit_log (at, actor_id, actor_name, action, target_id, fields, address, request_id)
+     SELECT now(), '', '', 'test', '', '{}', '', '' FROM generate_series(1, 2000)`,
+  );
+  const calls = await edge.db.transaction(async (queries) => {
+    await queries.execute(`SET LOCAL track_functions = 'all'`);
+    await queries.query('SELECT signpost_trim_audit_log(1000)');
+    return await queries.query(
+      `SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'signpost_deletion_time'`,
+    );
+  });
+  expect(calls).toEqual([{ calls: 1 }]);
+});

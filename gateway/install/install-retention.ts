@@ -53,7 +53,7 @@ export class InstallRetention implements Part {
       `WITH old AS MATERIALIZED (
          SELECT app_id, install_id FROM install_answers
           WHERE created_at < signpost_deletion_time() - make_interval(days => $1)
-            AND coalesce(stored_at, created_at) < signpost_deletion_time() - make_interval(days => $1)
+            AND coalesce(stored_at, created_at) < (SELECT signpost_deletion_time()) - make_interval(days => $1)
           ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED),
        names AS (DELETE FROM install_names n USING old WHERE n.app_id = old.app_id AND n.install_id = old.install_id)
        DELETE FROM install_answers a USING old WHERE a.app_id = old.app_id AND a.install_id = old.install_id`,

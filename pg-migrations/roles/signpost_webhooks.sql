@@ -9,6 +9,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON webhook_batches TO signpost_webhooks;
 -- Rows are locked before they are deleted, which requires the privilege to update one column.
 GRANT UPDATE (created_at) ON webhook_attempts TO signpost_webhooks;
 GRANT EXECUTE ON FUNCTION signpost_installation() TO signpost_webhooks;
+GRANT SELECT (outbound_resumed_at) ON installation TO signpost_webhooks;
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'webhook_endpoints' AND policyname = 'webhooks') THEN

@@ -157,7 +157,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
     },
     claimOnly: async (max) => (await store.claim('test', max)).map(({ id }) => id),
     chores: (pendingMax) => stage.newChores(pendingMax === undefined ? {} : { pendingMax }).look(),
-    newChores: (parts = {}) => new Chores({ store, log: quiet, maySend: () => true, ...parts }),
+    newChores: (parts = {}) => new Chores({ store, log: quiet, maySend: () => true, isHeld: () => false, ...parts }),
     message: async (id) => {
       const sql = 'SELECT id, status, tries, due_at, lease FROM webhook_messages WHERE id = $1';
       return (await db.query<MessageOfTest>(sql, [id]))[0];

@@ -14,7 +14,7 @@ import { releaseVersion } from '#common/process/release.ts';
 import { StartupError } from '#deploy/local/child.ts';
 import { type BackupFacts, backupFormat, factsFile, platform } from './backup-facts.ts';
 import { BackupWriter, treeBelow } from './backup-files.ts';
-import { flushDisks } from './disks.ts';
+import { flushDisks, refuseWithoutRoom } from './disks.ts';
 import { backUpPostgres } from './postgres-backup.ts';
 
 export interface BackUpOptions {
@@ -50,6 +50,11 @@ async function writeBackup({ dataDir, folder, nowMs }: BackUpOptions): Promise<B
       `npm start is not running with DATA_DIR=${dataDir}. Start it first: a backup is made while it runs.`,
     );
   }
+  const copied = ['journal', 'postgres/cluster', 'clickhouse/store'];
+  refuseWithoutRoom(
+    folder,
+    copied.map((name) => join(dataDir, name)),
+  );
   const writer = new BackupWriter(folder);
   const startedMs = nowMs();
   await backUpJournals(join(dataDir, 'journal'), writer);

@@ -36,7 +36,10 @@ export function addBackupCommands(program: Command, config: ToolConfig<'admin'>)
     .action(async (folder: string) => {
       const { started_at, links, report } = await asAdminError(tryRestore(resolve(folder)));
       console.log(`${resolve(folder)} can be restored: everything accepted before ${started_at}, ${links} links.`);
-      console.log(`Its last 7 days: ${report.records} records, lost 0, duplicated 0, rollup difference 0.`);
+      const { records, lost, duplicated, rollup_difference } = report;
+      console.log(
+        `Its last 7 days: ${records} records, lost ${lost}, duplicated ${duplicated}, rollup difference ${rollup_difference}.`,
+      );
     });
 
   program

@@ -1,9 +1,21 @@
-import { chownSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { backupFormat, factsFile, platform } from './backup-facts.ts';
 import { BackupWriter } from './backup-files.ts';
+import { refuseWithoutRoom } from './disks.ts';
 import { refuseInterruptedRestore, restore } from './restore.ts';
 
 let folder: string;
@@ -65,3 +77,15 @@ test.runIf(process.getuid?.() === 0)(
     expect([...owners]).toEqual(['4321:4322']);
   },
 );
+
+test('a copy that the disk has no room for is refused before the first file, and leaves nothing behind', async () => {
+  const made = await backup();
+  refuseWithoutRoom(folder, [made]);
+  // A file without blocks.
+  const { bavail, bsize } = statfsSync(folder);
+  truncateSync(join(made, 'key'), bavail * bsize);
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(/GiB free, and [\d.]+ GiB are needed/);
+  expect(() => refuseInterruptedRestore(dataDir)).not.toThrow();
+  // What is deleted first makes room.
+  refuseWithoutRoom(folder, [made], [made]);
+});

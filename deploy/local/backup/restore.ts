@@ -19,7 +19,7 @@ import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
 import { makeDataFolderPrivate } from '#deploy/local/private-folder.ts';
 import { type BackupFacts, factsFile, readFacts } from './backup-facts.ts';
 import { checksumsFile, copyFiles, copyFolder, treeBelow, verifyBackup } from './backup-files.ts';
-import { flushDisks } from './disks.ts';
+import { flushDisks, refuseWithoutRoom } from './disks.ts';
 
 export interface RestoreOptions {
   readonly dataDir: string;
@@ -41,12 +41,14 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
   const lock = await lockFolder(dataDir);
   try {
     refuseOtherData(dataDir, folder);
+    const drafts = stores.map((store) => draftOf(dataDir, store));
+    refuseWithoutRoom(dataDir, [folder], drafts);
     await verifyBackup(folder);
     const hasJournals = existsSync(join(dataDir, 'journal'));
     const hasNewerRecords = hasJournals || existsSync(join(dataDir, 'nats', 'store'));
-    for (const store of stores) {
-      rmSync(draftOf(dataDir, store), { recursive: true, force: true });
-      mkdirSync(draftOf(dataDir, store), { recursive: true, mode: 0o700 });
+    for (const draft of drafts) {
+      rmSync(draft, { recursive: true, force: true });
+      mkdirSync(draft, { recursive: true, mode: 0o700 });
     }
     const isElsewhere = (file: string) =>
       file === factsFile || file === checksumsFile || stores.some((store) => file.startsWith(`${store}/`));

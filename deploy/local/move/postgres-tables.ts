@@ -114,11 +114,15 @@ export async function postgresMigrations(queries: Queries): Promise<string[]> {
   return found.map(({ name }) => name);
 }
 
-/** The names of other programs that are connected to the database. */
+/**
+ * The names of other programs that are connected to the database. Postgres hides the type of a session from a role that is
+ * no member of its role; only sessions of a user can be one of a program.
+ */
 export async function otherSessions(queries: Queries): Promise<string[]> {
   const found = await queries.query<{ name: string }>(
     `SELECT DISTINCT coalesce(nullif(application_name, ''), 'a program without a name') AS name FROM pg_stat_activity
-      WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY 1`,
+      WHERE datname = current_database() AND pid <> pg_backend_pid()
+        AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend' ORDER BY 1`,
   );
   return found.map(({ name }) => name);
 }
