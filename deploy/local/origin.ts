@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { exposeAsOf } from '#api/analytics/as-of.ts';
 import { PostgresAuditTurns } from '#api/analytics/audit-turns.ts';
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
+import { hostRules } from '#api/apps/host.ts';
 import { certificateQuestion } from '#api/apps/served-host.ts';
 import { exposeAuditTrail } from '#api/audit-metrics.ts';
 import { DashboardFiles } from '#api/dashboard-files.ts';
@@ -125,7 +126,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       secret: api.state.check,
       schema: schema.check,
     },
-    { questions: certificateQuestion(apiDb), readyOnce: new ReadyOnce('origin', config) },
+    { questions: certificateQuestion(apiDb, hostRules(config)), readyOnce: new ReadyOnce('origin', config) },
   ),
   schema,
   postgresClock,
