@@ -23,6 +23,7 @@ test.each([
   ['a.b.c', 'one label'],
   ['_dmarc', 'begin with _'],
   ['_domainkey', 'begin with _'],
+  ['xn--a-shp-ctb', 'several scripts, or letters that no language uses'],
   ['а-shop', 'several scripts'],
   ['shοp', 'several scripts'],
   ['магазинshop', 'several scripts'],

@@ -9,7 +9,7 @@ const script = (...names: readonly string[]) => only(names.map((name) => `\\p{Sc
 /** Combinations that one language writes with, as in Unicode's "highly restrictive" level (UTS 39), without Latin. */
 const written: readonly RegExp[] = [
   ...[
-    ...['Latin', 'Arabic', 'Armenian', 'Bengali', 'Devanagari', 'Ethiopic', 'Georgian', 'Gujarati', 'Gurmukhi'],
+    ...['Arabic', 'Armenian', 'Bengali', 'Devanagari', 'Ethiopic', 'Georgian', 'Gujarati', 'Gurmukhi'],
     ...['Hebrew', 'Kannada', 'Khmer', 'Lao', 'Malayalam', 'Myanmar', 'Oriya', 'Sinhala', 'Tamil', 'Telugu', 'Thaana'],
     ...['Thai', 'Tibetan', 'Cyrillic', 'Greek'],
   ].map((name) => script(name)),
@@ -17,6 +17,8 @@ const written: readonly RegExp[] = [
   script('Han', 'Bopomofo'),
   script('Han', 'Hangul'),
 ];
+/** Of Latin letters, those of today's languages: many others look like these. In decomposed form. */
+const latin = /^[-0-9a-zßæœøðþđħıłŋŧ\p{M}]+$/u;
 /** Letters of Cyrillic and Greek that look like Latin ones: a name of nothing else looks like another name. */
 const looksLatin = only('асеһіјӏорѕхуԁԛԝьгкмтпαβγικνορτυχωϲ');
 
@@ -26,6 +28,7 @@ export function ownLabelFault(label: string, domain: string): string | null {
   if (label.startsWith('_')) return 'must not begin with _';
   if (!label.startsWith('xn--')) return null;
   const text = domainToUnicode(label);
-  if (!written.some((one) => one.test(text))) return 'mixes letters of several scripts';
+  if (!latin.test(text.normalize('NFD')) && !written.some((one) => one.test(text)))
+    return 'has letters of several scripts, or letters that no language uses';
   return looksLatin.test(text) ? 'looks like Latin letters and is not' : null;
 }

@@ -1,0 +1,3 @@
+export function packagesOf(files: readonly string[]): string[];
+export function packagesBelow(folder: string): string[];
+export function noticesOf(folders: readonly string[], apache: string): string;
