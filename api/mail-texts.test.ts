@@ -16,7 +16,14 @@ test.each(mailLanguages)('the name of an organization cannot add a line or a hea
 });
 
 const invite = (organization: string, language: (typeof mailLanguages)[number] = 'en') =>
-  mailText({ kind: 'invitation', language, url: 'https://l.example/i#t', organization, inviter: 'ada@b.example', role: 'member' });
+  mailText({
+    kind: 'invitation',
+    language,
+    url: 'https://l.example/i#t',
+    organization,
+    inviter: 'ada@b.example',
+    role: 'member',
+  });
 
 test.each([
   'Payroll: confirm at https://evil.example/login now',

@@ -2,9 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { noticesOf, packagesBelow, packagesOf } from './packages/notices.mjs';
 
 interface Entry {
   readonly integrity?: string;
@@ -89,19 +88,35 @@ test('npm run sbom lists what a production image installs, in CycloneDX with has
   expect(unhashed).toEqual([]);
 });
 
-test('the licences of everything that a production image or the dashboard contains are in its notices', () => {
+interface Notices {
+  packagesOf(files: readonly string[]): string[];
+  packagesBelow(folder: string): string[];
+  noticesOf(folders: readonly string[], apache: string): string;
+}
+
+test('the licences of everything that a production image or the dashboard contains are in its notices', async () => {
+  const { noticesOf, packagesBelow, packagesOf }: Notices = await import(resolve('deploy/packages/notices.mjs'));
   const apache = readFileSync('LICENSE', 'utf8');
-  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8')) as { packages: Record<string, { dev?: boolean }> };
+  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8')) as {
+    packages: Record<string, { dev?: boolean }>;
+  };
   const production = Object.keys(packages).filter((at) => at !== '' && packages[at]?.dev !== true && existsSync(at));
   const below = packagesBelow('node_modules');
   expect(production.filter((at) => !below.includes(at))).toEqual([]);
   const text = noticesOf(production, apache);
   for (const at of production) {
-    const { name, version } = JSON.parse(readFileSync(join(at, 'package.json'), 'utf8')) as { name: string; version: string };
+    const { name, version } = JSON.parse(readFileSync(join(at, 'package.json'), 'utf8')) as {
+      name: string;
+      version: string;
+    };
     expect(text).toContain(`\n${name} ${version}\n`);
   }
   expect(text).toContain(`The binaries are uWebSockets.js by Alex Hultman and contributors`);
-  const bundle = ['node_modules/react-dom/client.js', 'node_modules/@fontsource-variable/inter/files/a.woff2', 'dashboard/app.tsx'];
+  const bundle = [
+    'node_modules/react-dom/client.js',
+    'node_modules/@fontsource-variable/inter/files/a.woff2',
+    'dashboard/app.tsx',
+  ];
   const dashboard = noticesOf(packagesOf(bundle), apache);
   expect(dashboard).toContain('Permission is hereby granted, free of charge');
   expect(dashboard).toMatch(/SIL OPEN FONT LICENSE Version 1\.1/i);

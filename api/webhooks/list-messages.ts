@@ -59,7 +59,11 @@ export const listWebhookMessages = route({
         page.limit,
         page.offset,
       ]);
-      return listAnswer(rows.map((row) => messageAnswer(row, (url) => shownUrl(caller, organization_id, url))), counted?.total ?? 0, page);
+      return listAnswer(
+        rows.map((row) => messageAnswer(row, (url) => shownUrl(caller, organization_id, url))),
+        counted?.total ?? 0,
+        page,
+      );
     }),
 });
 
@@ -83,7 +87,9 @@ export const listWebhookAttempts = route({
     },
   },
   handle: (deps, { caller, params, query }) =>
-    withEndpoint(deps, caller, params.webhook_id, true, (tenant, endpoint) => attemptsOf(tenant, caller, endpoint, query)),
+    withEndpoint(deps, caller, params.webhook_id, true, (tenant, endpoint) =>
+      attemptsOf(tenant, caller, endpoint, query),
+    ),
 });
 
 /** A page of the attempts of an endpoint. */
@@ -102,5 +108,9 @@ export async function attemptsOf(
     page.limit,
     page.offset,
   ]);
-  return listAnswer(rows.map((row) => attemptAnswer({ ...row, url: shownUrl(caller, organization_id, row.url) })), counted?.total ?? 0, page);
+  return listAnswer(
+    rows.map((row) => attemptAnswer({ ...row, url: shownUrl(caller, organization_id, row.url) })),
+    counted?.total ?? 0,
+    page,
+  );
 }

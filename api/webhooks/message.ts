@@ -39,7 +39,10 @@ export function messageAnswer(
   const { url } = fields.data;
   return {
     ...fields,
-    data: fields.type === 'endpoint.disabled' && typeof url === 'string' ? { ...fields.data, url: shown(url) } : fields.data,
+    data:
+      fields.type === 'endpoint.disabled' && typeof url === 'string'
+        ? { ...fields.data, url: shown(url) }
+        : fields.data,
     occurred_at: occurred_at.toISOString(),
     created_at: created_at.toISOString(),
     next_attempt_at: fields.status === 'pending' ? due_at.toISOString() : null,

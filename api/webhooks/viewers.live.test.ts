@@ -13,7 +13,10 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 const secret = 'EAAB-s3cret';
-const webhook = { url: `https://ada:${secret}@hooks.example.com/services/${secret}?token=${secret}`, events: ['link.created'] };
+const webhook = {
+  url: `https://ada:${secret}@hooks.example.com/services/${secret}?token=${secret}`,
+  events: ['link.created'],
+};
 const postback = {
   method: 'POST',
   url: `https://graph.example.com/v1/events?access_token=${secret}&click={query.gclid}`,

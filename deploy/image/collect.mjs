@@ -44,7 +44,10 @@ writeFileSync(
   join(target, 'NOTICE'),
   ['Signpost, Apache License 2.0 (LICENSE). It contains the following packages.\n']
     .concat(noticesOf(packagesBelow('node_modules'), apache))
-    .concat('The dashboard:\n', licences.map((name) => readFileSync(join(assets, name), 'utf8')))
+    .concat(
+      'The dashboard:\n',
+      licences.map((name) => readFileSync(join(assets, name), 'utf8')),
+    )
     .join('\n'),
 );
 console.log(`signpost ${JSON.parse(readFileSync('package.json', 'utf8')).version}, ${binding}`);

@@ -15,7 +15,9 @@ export function packagesBelow(folder) {
   if (!existsSync(folder)) return [];
   const names = readdirSync(folder).filter((name) => !name.startsWith('.'));
   const folders = names.flatMap((name) =>
-    name.startsWith('@') ? readdirSync(join(folder, name)).map((inner) => join(folder, name, inner)) : [join(folder, name)],
+    name.startsWith('@')
+      ? readdirSync(join(folder, name)).map((inner) => join(folder, name, inner))
+      : [join(folder, name)],
   );
   return folders
     .filter((one) => existsSync(join(one, 'package.json')))
@@ -40,9 +42,13 @@ export function noticesOf(folders, apache) {
     const { name, version, license, author } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
     const texts = licencesIn(folder);
     if (folder.endsWith('/uWebSockets.js'))
-      texts.push(`The binaries are uWebSockets.js by Alex Hultman and contributors, under the Apache License 2.0.\n\n${apache}`);
+      texts.push(
+        `The binaries are uWebSockets.js by Alex Hultman and contributors, under the Apache License 2.0.\n\n${apache}`,
+      );
     if (texts.length === 0)
-      texts.push(`License: ${license}. Author: ${typeof author === 'string' ? author : (author?.name ?? 'see its page')}. It has no licence text.`);
+      texts.push(
+        `License: ${license}. Author: ${typeof author === 'string' ? author : (author?.name ?? 'see its page')}. It has no licence text.`,
+      );
     return [`${name} ${version}`, `${'-'.repeat(72)}\n${name} ${version}\n\n${texts.join('\n\n')}\n`];
   });
   const sorted = [...new Map(sections)].sort(([a], [b]) => (a < b ? -1 : 1));

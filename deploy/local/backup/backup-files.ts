@@ -101,8 +101,14 @@ export async function copyFolder(
   onCopied?: (file: string, sum: string) => Promise<void>,
 ): Promise<void> {
   const { files, folders } = treeBelow(from);
-  for (const folder of folders.filter((path) => isWanted(path, false))) mkdirSync(join(to, folder), { recursive: true, mode: 0o700 });
-  await copyFiles(from, to, files.filter((path) => isWanted(path, true)), onCopied);
+  for (const folder of folders.filter((path) => isWanted(path, false)))
+    mkdirSync(join(to, folder), { recursive: true, mode: 0o700 });
+  await copyFiles(
+    from,
+    to,
+    files.filter((path) => isWanted(path, true)),
+    onCopied,
+  );
 }
 
 /** Writes into a backup, with a line in SHA256SUMS for each file. */

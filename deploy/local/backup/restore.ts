@@ -51,10 +51,18 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
     }
     const isInStore = (file: string) => stores.some((store) => file.startsWith(`${store}/`));
     const isKept = (file: string) => hasJournals && file.startsWith('journal/');
-    await copyFiles(folder, dataDir, [...listed].filter((file) => !isInStore(file) && !isKept(file)));
+    await copyFiles(
+      folder,
+      dataDir,
+      [...listed].filter((file) => !isInStore(file) && !isKept(file)),
+    );
     // Their empty folders are not listed.
     for (const store of stores)
-      await copyFolder(join(folder, store), draftOf(dataDir, store), (path, isFile) => !isFile || listed.has(join(store, path)));
+      await copyFolder(
+        join(folder, store),
+        draftOf(dataDir, store),
+        (path, isFile) => !isFile || listed.has(join(store, path)),
+      );
     createLinks(dataDir, facts.links);
     markRestored(dataDir);
     await giveFilesToTheirUsers(dataDir);
@@ -101,7 +109,9 @@ function refuseOutsideLinks(links: BackupFacts['links']): void {
     const isPlain = typeof target === 'string' && !isAbsolute(target) && normalize(target) === target;
     if (store !== undefined && isInside(path) && normalize(path) === path && isPlain && !isBelow)
       if (join(dirname(path), target).startsWith(`${store}/`)) continue;
-    throw new StartupError(`The backup has a link ${path} to ${target}, which leads outside its store. Nothing was restored.`);
+    throw new StartupError(
+      `The backup has a link ${path} to ${target}, which leads outside its store. Nothing was restored.`,
+    );
   }
 }
 
