@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
+import { noticesOf, packagesOf } from './deploy/packages/notices.mjs';
 
 const root = dirname(fileURLToPath(import.meta.url));
 const rooms = [
@@ -127,6 +128,12 @@ async function buildDashboard(esbuild) {
   const folder = join(root, 'dist', 'dashboard');
   const nameOf = (path) => path.slice(path.lastIndexOf('/') + 1);
   const written = result.outputFiles.map(({ path, contents }) => [nameOf(path), contents]);
+  // The licences of React, Inter and others demand that their texts go with the bundle.
+  const licences = Buffer.from(
+    noticesOf(packagesOf(Object.keys(result.metafile.inputs)), readFileSync(join(root, 'LICENSE'), 'utf8')),
+  );
+  const licencesName = `licenses-${createHash('sha256').update(licences).digest('hex').slice(0, 8).toUpperCase()}.txt`;
+  written.push([licencesName, licences]);
   await Promise.all(written.map(([name, contents]) => writeCompressed(join(folder, 'assets', name), contents)));
   const font = written.map(([name]) => name).find((name) => name.startsWith('inter-latin-wght'));
   for (const [entry, file] of dashboardPages) {
@@ -145,6 +152,7 @@ async function buildDashboard(esbuild) {
 <link rel="icon" href="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' height='32' rx='8' fill='%234338ca'/%3E%3Cpath d='M9 10h11l4 4-4 4H9zM15 18v7' fill='none' stroke='white' stroke-width='2.6' stroke-linejoin='round' stroke-linecap='round'/%3E%3C/svg%3E">
 <link rel="preload" href="/assets/${font}" as="font" type="font/woff2" crossorigin>
 <link rel="stylesheet" href="/assets/${nameOf(cssBundle)}">
+<link rel="license" href="/assets/${licencesName}">
 ${early.map((name) => `<link rel="modulepreload" href="/assets/${name}">\n`).join('')}<script type="module" src="/assets/${nameOf(script)}"></script>
 </head>
 <body><div id="root"></div><noscript>The dashboard needs JavaScript. The API is described at <a href="/v1/docs">/v1/docs</a>.</noscript></body>

@@ -25,7 +25,8 @@ export interface MailText {
 
 interface Words {
   readonly roles: Readonly<Record<InvitedRole, string>>;
-  readonly invitation: (organization: string, inviter: string, role: string, url: string) => readonly string[];
+  /** `organization` is null if its name is not shown. */
+  readonly invitation: (organization: string | null, inviter: string, role: string, url: string) => readonly string[];
   readonly reset: (url: string) => readonly string[];
 }
 
@@ -34,8 +35,8 @@ const words: Readonly<Record<MailLanguage, Words>> = {
   en: {
     roles: { owner: 'owner', member: 'member', viewer: 'viewer' },
     invitation: (organization, inviter, role, url) => [
-      `Invitation to ${organization}`,
-      `${inviter} invites you to join “${organization}” on Signpost as ${role}.`,
+      `Invitation to ${organization ?? 'Signpost'}`,
+      `${inviter} invites you to join ${organization === null ? 'an organization' : `“${organization}”`} on Signpost as ${role}.`,
       'To accept, open this link. It works once, for 7 days:',
       url,
       'If you were not expecting this, you can ignore this message.',
@@ -51,8 +52,8 @@ const words: Readonly<Record<MailLanguage, Words>> = {
   de: {
     roles: { owner: 'Eigentümer', member: 'Mitglied', viewer: 'Betrachter' },
     invitation: (organization, inviter, role, url) => [
-      `Einladung zu ${organization}`,
-      `${inviter} lädt Sie ein, „${organization}“ auf Signpost beizutreten. Ihre Rolle: ${role}.`,
+      `Einladung zu ${organization ?? 'Signpost'}`,
+      `${inviter} lädt Sie ein, ${organization === null ? 'einer Organisation' : `„${organization}“`} auf Signpost beizutreten. Ihre Rolle: ${role}.`,
       'Um anzunehmen, öffnen Sie diesen Link. Er funktioniert einmal und 7 Tage lang:',
       url,
       'Wenn Sie das nicht erwarten, ignorieren Sie diese Nachricht: Es geschieht nichts.',
@@ -68,8 +69,8 @@ const words: Readonly<Record<MailLanguage, Words>> = {
   es: {
     roles: { owner: 'propietario', member: 'miembro', viewer: 'lector' },
     invitation: (organization, inviter, role, url) => [
-      `Invitación a ${organization}`,
-      `${inviter} le invita a unirse a «${organization}» en Signpost. Su función: ${role}.`,
+      `Invitación a ${organization ?? 'Signpost'}`,
+      `${inviter} le invita a unirse a ${organization === null ? 'una organización' : `«${organization}»`} en Signpost. Su función: ${role}.`,
       'Para aceptar, abra este enlace. Funciona una vez, durante 7 días:',
       url,
       'Si no lo esperaba, ignore este mensaje: no ocurre nada.',
@@ -88,12 +89,22 @@ export function mailText(content: MailContent): MailText {
   const { roles, invitation, reset } = words[content.language];
   const [subject = '', ...paragraphs] =
     content.kind === 'invitation'
-      ? invitation(oneLine(content.organization), oneLine(content.inviter), roles[content.role], content.url)
+      ? invitation(harmlessName(content.organization), oneLine(content.inviter), roles[content.role], content.url)
       : reset(content.url);
   return { subject, text: `${paragraphs.join('\n\n')}\n` };
 }
 
-/** Users choose the name of an organization: it must not add lines to a mail. */
+/** What a mail program makes a link of, or decodes: an address, a domain, an encoded word (RFC 2047). */
+const active = /:\/\/|@|=\?|www\.|[\p{L}\p{N}][.。][\p{L}\p{N}]*\p{L}/iu;
+
+/** Null for a name that could be a message of its own: anyone who may invite chooses it, and the operator's server sends it. */
+function harmlessName(name: string): string | null {
+  const shown = oneLine(name);
+  return active.test(shown.normalize('NFKC')) ? null : shown;
+}
+
+/** Names must not add lines to a mail, nor change the direction or the visibility of what follows. */
 function oneLine(text: string): string {
-  return firstCharacters(text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' '), 320);
+  const visible = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').replaceAll(/(?![\u200c\u200d])\p{Cf}/gu, '');
+  return firstCharacters(visible, 320);
 }

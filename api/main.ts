@@ -20,6 +20,7 @@ import { Tracing, tracingPart } from '#common/tracing/tracing.ts';
 import { exposeAsOf } from './analytics/as-of.ts';
 import { PostgresAuditTurns } from './analytics/audit-turns.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
+import { hostRules } from './apps/host.ts';
 import { certificateQuestion } from './apps/served-host.ts';
 import { exposeAuditTrail } from './audit-metrics.ts';
 import { DashboardFiles } from './dashboard-files.ts';
@@ -82,7 +83,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       secret: api.state.check,
       schema: schema.check,
     },
-    { questions: certificateQuestion(db), readyOnce: new ReadyOnce('api', config) },
+    { questions: certificateQuestion(db, hostRules(config)), readyOnce: new ReadyOnce('api', config) },
   ),
   schema,
   storeClock,

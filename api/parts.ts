@@ -6,6 +6,7 @@ import { AccessTokens } from '#common/access-token.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
+import { dateOfCountries } from '#common/country-database.ts';
 import { Encryption, parseSecretKeys } from '#common/encryption.ts';
 import { type Guard, isChange, type Mount } from '#common/http/mount.ts';
 import { secretGuard } from '#common/http/secret-guard.ts';
@@ -126,6 +127,7 @@ export function apiParts(
       clickhouse,
       asOf: asOfFrom(db),
       auditsSince: auditsFrom(db),
+      countriesAsOf: dateOfCountries(config.GEOIP_DB),
       pipelineState: pipelineStateFrom(db, logStateFrom(logOptions)),
       exchangeRates: exchangeRatesFrom(db),
       retentionDays: config.RETENTION_DAYS,

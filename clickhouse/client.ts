@@ -1,5 +1,6 @@
 /** The ClickHouse client, and the only file that uses its client library. */
 import { randomUUID } from 'node:crypto';
+import { Agent, type AgentOptions } from 'node:http';
 import { Readable } from 'node:stream';
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { urlsIn } from '#common/process/url-list.ts';
@@ -35,7 +36,7 @@ export interface ReadLimits {
 
 export interface ClickHouseOptions {
   /**
-   * http(s)://user:password@host:port/database. With several comma-separated replicas, a client with `reads` fails over
+   * http(s)://user:password@host:port/database, with ?socket=PATH for a Unix socket. With several comma-separated replicas, a client with `reads` fails over
    * to the next if one refuses connections. Any other client uses only the first, since only that server lists the
    * inserts that are running on it.
    */
@@ -88,6 +89,20 @@ const insertSettings: Settings = {
   parallel_view_processing: 0,
   wait_end_of_query: 1,
 };
+
+/** An idle connection is closed before the server closes it. */
+const IDLE_MS_MAX = 2_500;
+
+function socketAgent(socketPath: string, maxSockets: number): Agent {
+  // Node passes an agent's options on to each request, but its type has only those of a TCP connection.
+  const options: AgentOptions & { socketPath: string } = {
+    keepAlive: true,
+    maxSockets,
+    timeout: IDLE_MS_MAX,
+    socketPath,
+  };
+  return new Agent(options);
+}
 
 /** An identifier quoted for ClickHouse's SQL, whatever it contains. */
 export function identifier(name: string): string {
@@ -158,15 +173,17 @@ export class ClickHouse {
     const { reads, requestTimeoutMs = 30_000, connectionsMax = 10 } = this.#options;
     const address = new URL(url);
     const database = changes.database ?? (decodeURIComponent(address.pathname.slice(1)) || 'default');
+    const socketPath = address.searchParams.get('socket');
     const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
     return createClient({
       url: `${address.protocol}//${address.host}`,
+      ...(socketPath === null ? {} : { http_agent: socketAgent(socketPath, connectionsMax) }),
       ...(username === '' ? {} : { username, password }),
       database,
       application: 'signpost',
       request_timeout: requestTimeoutMs,
       max_open_connections: connectionsMax,
-      keep_alive: { enabled: true, idle_socket_ttl: 2_500 },
+      keep_alive: { enabled: true, idle_socket_ttl: IDLE_MS_MAX },
       compression: { request: false, response: false },
       // Proxies and load balancers limit the head of a request to 8 to 16 KiB.
       use_multipart_params_auto: true,

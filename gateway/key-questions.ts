@@ -1,49 +1,68 @@
 /**
  * Groups requests into shared queries to Redis about keys. A query covers all requests that arrived before it was sent:
- * at most one query runs for a key and its limit, and the requests that arrive in the meantime share the next one. An
- * app sends many requests at once, and a query costs as much as everything else that is done for a request.
+ * at most one query runs for a key and its class of limits, and the requests that arrive in the meantime share the next
+ * one. An app sends many requests at once, and a query costs as much as everything else that is done for a request.
  */
 import type { AppSnapshot } from '#common/links/app-snapshot.ts';
-import type { Window } from '#common/rate-limit.ts';
 import { TransientMap } from '#common/transient-map.ts';
+import type { Chain } from './limit-chain.ts';
 
-/** The subject of the limit: an app, an app at an address, or an address. */
-export interface Subject {
-  readonly head: string;
-  readonly tail: string;
-  readonly isOfApp: boolean;
-}
+/** Networks in one question; further ones begin the next. */
+const GROUPS_MAX = 200;
 
 export interface Answered {
   readonly app: AppSnapshot;
-  /** The window after all requests of the question were counted. */
-  readonly window: Window;
+  /** For each group and each of its levels: what was counted before the question, and the end of the window. */
+  readonly windows: readonly number[];
+}
+
+/** The requests of a question that have one chain of limits. */
+export interface Group {
+  readonly question: Question;
+  readonly chain: Chain;
+  /** Number of requests so far; directly after a request is added, this is its position among them. */
+  requests: number;
+  /** Where its levels begin in the answer's windows. */
+  readonly at: number;
 }
 
 export class Question {
   readonly key: string;
-  readonly subject: Subject;
   readonly askedMs: number;
-  /** Number of requests so far; directly after a request is added, this is its position among them. */
+  readonly groups = new Map<Chain, Group>();
+  /** Number of levels of all groups. */
+  levels = 0;
   requests = 0;
   /** Null if Redis does not know the key, or is unavailable. */
   readonly answer: Promise<Answered | null>;
   settle: (answer: Answered | null) => void = () => undefined;
 
-  constructor(key: string, subject: Subject, askedMs: number) {
+  constructor(key: string, askedMs: number) {
     this.key = key;
-    this.subject = subject;
     this.askedMs = askedMs;
     this.answer = new Promise((settle) => {
       this.settle = settle;
     });
+  }
+
+  add(chain: Chain): Group {
+    let group = this.groups.get(chain);
+    if (group === undefined) {
+      group = { question: this, chain, requests: 0, at: 2 * this.levels };
+      this.groups.set(chain, group);
+      this.levels += chain.levels.length;
+    }
+    group.requests++;
+    this.requests++;
+    return group;
   }
 }
 
 interface Lane {
   readonly name: string;
   isRunning: boolean;
-  next: Question | null;
+  /** The last one still takes requests. */
+  readonly next: Question[];
 }
 
 export interface QuestionsParts {
@@ -64,19 +83,20 @@ export class KeyQuestions {
   }
 
   /** Adds a request to a question that is sent no earlier than the end of this turn. */
-  ask(key: string, subject: Subject, nowMs: number): Question {
-    const name = `${key} ${subject.head}${subject.tail}`;
+  ask(key: string, chain: Chain, nowMs: number): Group {
+    const name = `${key} ${chain.limitClass}`;
     let lane = this.#lanes.get(name);
     if (lane === undefined) {
-      lane = { name, isRunning: false, next: null };
+      lane = { name, isRunning: false, next: [] };
       this.#lanes.set(name, lane);
     }
-    if (lane.next === null) {
-      lane.next = new Question(key, subject, nowMs);
-      if (!lane.isRunning) this.#sendLater(lane);
+    let question = lane.next.at(-1);
+    if (question === undefined || (question.groups.size >= GROUPS_MAX && !question.groups.has(chain))) {
+      question = new Question(key, nowMs);
+      lane.next.push(question);
+      if (!lane.isRunning && lane.next.length === 1) this.#sendLater(lane);
     }
-    lane.next.requests++;
-    return lane.next;
+    return question.add(chain);
   }
 
   #sendLater(lane: Lane): void {
@@ -93,13 +113,12 @@ export class KeyQuestions {
   }
 
   async #run(lane: Lane): Promise<void> {
-    const question = lane.next;
-    if (question === null) return;
-    lane.next = null;
+    const question = lane.next.shift();
+    if (question === undefined) return;
     lane.isRunning = true;
     question.settle(await this.#parts.query(question));
     lane.isRunning = false;
-    if (lane.next === null) this.#lanes.delete(lane.name);
+    if (lane.next.length === 0) this.#lanes.delete(lane.name);
     else this.#sendLater(lane);
   }
 }

@@ -105,7 +105,7 @@ export class Edge {
   get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const nowMs = this.#storeClock();
     const plan = this.#known.find(hostHeaderOf(req), req.getUrl(), nowMs);
-    if (plan !== undefined && !hasLength(req)) {
+    if (plan !== undefined && !hasLength(req) && !isAmbiguous(req)) {
       this.#visit(res, req, readVisitor(req, connections.addressOf(res), this.#proxies), plan, nowMs);
       return;
     }
@@ -116,7 +116,7 @@ export class Edge {
   lookUp(res: HttpResponse, req: HttpRequest, connections: Connections, isHead: boolean): void {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
-    if (hasLength(req) && isAmbiguous(req)) {
+    if (isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', { ...manner, isLast: true });
       return;
     }

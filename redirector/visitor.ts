@@ -107,17 +107,19 @@ export function isHost(host: string): boolean {
 }
 
 /**
- * Whether two servers in a chain could read the request differently: more than one length, or a length and chunks (RFC
- * 9112 section 6.3).
+ * Whether two servers in a chain could read the request differently: more than one host, more than one length, or a length
+ * and chunks (RFC 9112 sections 3.2 and 6.3).
  */
 export function isAmbiguous(req: HttpRequest): boolean {
+  let hosts = 0;
   let lengths = 0;
   let isChunked = false;
   req.forEach((name) => {
+    if (name === 'host') hosts++;
     if (name === 'content-length') lengths++;
     if (name === 'transfer-encoding') isChunked = true;
   });
-  return lengths > 1 || (lengths === 1 && isChunked);
+  return hosts > 1 || lengths > 1 || (lengths === 1 && isChunked);
 }
 
 /** The visitor without data that the app, or the operator, does not want to be recorded. */

@@ -31,6 +31,8 @@ export interface AnalyticsParts {
   readonly asOf: () => Promise<number>;
   /** The audited hours since a time (epoch ms), oldest first. */
   readonly auditsSince: (sinceMs: number) => Promise<readonly AuditedHour[]>;
+  /** When the database of countries was made, as ISO 8601; null if it cannot be read. */
+  readonly countriesAsOf: string | null;
   readonly pipelineState: () => Promise<PipelineState>;
   readonly exchangeRates: ExchangeRates;
   /** Age in days beyond which records are dropped; older records are not shown, even if they still exist. */

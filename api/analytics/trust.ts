@@ -77,6 +77,11 @@ export const trust = route({
             },
             { title: 'RefusedSummary' },
           ),
+          countries_as_of: Type.Unsafe<string | null>({
+            type: ['string', 'null'],
+            format: 'date-time',
+            description: 'When the data were made that say in which country a visitor is; null if they cannot be read.',
+          }),
           pipeline: pipelineSchema,
         },
         { title: 'Trust' },
@@ -90,6 +95,7 @@ export const trust = route({
           days: [{ date: '2026-11-21', hours: 24, faults: 0 }],
         },
         refused: { records: 0, reasons: [] },
+        countries_as_of: '2026-11-01T00:00:00.000Z',
         pipeline: {
           machines: { count: 2, silent: 0 },
           storing: { parts: 8, owned: 8, processes: 2 },
@@ -122,6 +128,7 @@ export const trust = route({
             last_at: new Date(Number(last_ms)).toISOString(),
           })),
         },
+        countries_as_of: analytics.countriesAsOf,
         pipeline,
       },
     };

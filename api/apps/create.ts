@@ -64,10 +64,14 @@ async function insertFree(
   throw new Error(`${ATTEMPTS_MAX} hosts with random numbers in a row were taken`);
 }
 
+/** Of an organization, deleted ones not counted. Each has a host. */
+const APPS_MAX = 100;
+
 const insertion = `
   INSERT INTO apps (id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, settings, pages,
                     api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at, host_verified_at)
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14, $15 FROM unnest($1::text[]) AS o (id)
+   WHERE signpost_has_room('apps', o.id, ${APPS_MAX})
   RETURNING ${appColumns}`;
 
 /** The new app, or the reason why it cannot have the host. */
@@ -89,8 +93,7 @@ async function insert(
       const fault = await hostFault(tenant, hosts, host, organizationId, null);
       if (fault !== null) return fault;
       const [row] = await tenant.query<AppRow>(insertion, [id, ...given, ...stored, verifiedAt]);
-      if (!row) throw new Error('an app was not inserted');
-      return row;
+      return row ?? invalid('body', `the organization has ${APPS_MAX} apps: delete one first`);
     });
   } catch (error) {
     if (violatedConstraint(error) === 'apps_host_key') return 'is taken';

@@ -2,6 +2,7 @@
 import { isIP } from 'node:net';
 import type { Config } from '#common/process/settings.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
+import { ownLabelFault } from './own-label.ts';
 
 const LABEL_CHARACTERS_MAX = 40;
 
@@ -51,6 +52,8 @@ export async function hostFault(
   appId: string | null,
 ): Promise<string | null> {
   if (rules.reserved.has(host)) return 'is reserved for the service itself';
+  const label = isOwnHost(rules, host) ? ownLabelFault(host.slice(0, -rules.domain.length - 1), rules.domain) : null;
+  if (label !== null) return label;
   const sql = 'SELECT signpost_host_is_taken($2, $3, $4) AS taken WHERE $3 = ANY ($1)';
   const [row] = await tenant.query<{ taken: boolean }>(sql, [host, organizationId, appId]);
   return (row?.taken ?? false) ? 'is taken' : null;

@@ -1,18 +1,33 @@
 /**
- * Which hosts may get a certificate: a proxy checks this before it requests one, so that strangers cannot make it
- * request arbitrary names.
+ * Which hosts may get a certificate: a proxy checks this before it requests one, so that neither strangers nor a tenant
+ * can make it request so many that the certificate authority refuses the others.
  */
 import type { Postgres } from '#common/stores/postgres.ts';
+import { type HostRules, isOwnHost } from './host.ts';
 
-const served = 'SELECT FROM apps WHERE host = $1 AND host_verified_at IS NOT NULL AND deleted_at IS NULL';
+/** New hosts of an organization per day. Let's Encrypt limits certificates per registered domain, so own hosts are scarcer. */
+const OWN_HOSTS_PER_DAY = 5;
+const OTHER_HOSTS_PER_DAY = 20;
 
-/** Whether an app is served on this host, case-insensitively. @throws PostgresUnavailable */
-export async function isServedHost(db: Pick<Postgres, 'query'>, host: string): Promise<boolean> {
-  if (host === '') return false;
-  return (await db.query(served, [host.toLowerCase()], 'served_host')).length > 0;
+const mayGet = 'SELECT signpost_may_get_certificate($1, $2, $3) AS is_allowed';
+
+/**
+ * Whether an app is served on this host, case-insensitively, and the host is known or the organization may still ask for
+ * a new one today, by Postgres' clock. @throws PostgresUnavailable
+ */
+async function isAllowed(db: Pick<Postgres, 'query'>, rules: HostRules, host: string): Promise<boolean> {
+  const isOwn = isOwnHost(rules, host);
+  const values = [host, isOwn, isOwn ? OWN_HOSTS_PER_DAY : OTHER_HOSTS_PER_DAY];
+  const [row] = await db.query<{ is_allowed: boolean }>(mayGet, values, 'may_get_certificate');
+  return row?.is_allowed === true;
 }
 
 /** The check of a proxy that issues certificates on demand: `/tls-allowed?domain=HOST`. */
-export function certificateQuestion(db: Pick<Postgres, 'query'>) {
-  return { '/tls-allowed': (query: URLSearchParams) => isServedHost(db, query.get('domain') ?? '') };
+export function certificateQuestion(db: Pick<Postgres, 'query'>, rules: HostRules) {
+  return {
+    '/tls-allowed': async (query: URLSearchParams) => {
+      const host = (query.get('domain') ?? '').toLowerCase();
+      return host !== '' && isAllowed(db, rules, host);
+    },
+  };
 }

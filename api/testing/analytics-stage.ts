@@ -6,6 +6,7 @@ import { pipelineStateFrom } from '#api/analytics/pipeline-state.ts';
 import { analyticsRoutes } from '#api/analytics/routes.ts';
 import type { UserCaller } from '#api/route.ts';
 import { ClickHouse, type Settings } from '#clickhouse/client.ts';
+import { dateOfCountries } from '#common/country-database.ts';
 import { type MountedRoute, mountRoutes } from '#common/http/mount.ts';
 import { emptyBody } from '#common/http/raw-body.ts';
 import { Rejection, statusOf } from '#common/http/rejection.ts';
@@ -57,6 +58,7 @@ export async function startStage(nowMs: number, retentionDays = 36_500, limits: 
       clickhouse,
       asOf: async () => asOfMs,
       auditsSince: auditsFrom(db),
+      countriesAsOf: dateOfCountries(''),
       pipelineState: pipelineStateFrom(db, async () => null),
       exchangeRates: exchangeRatesFrom(db),
       retentionDays,

@@ -83,7 +83,7 @@ export const createWebhook = route({
       const values = [id, url, description, events, event_names, app_ids, sealed, creator];
       const [row] = await tenant.query<EndpointRow>(insertion, values);
       if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks: delete one first`);
-      return { status: 201, body: { ...endpointAnswer(row, nowMs), secret } };
+      return { status: 201, body: { ...endpointAnswer(caller, row, nowMs), secret } };
     });
   },
 });

@@ -12,6 +12,7 @@ import {
   type WebhookEventType,
   webhookEventTypes,
 } from '#common/webhooks/webhook-events.ts';
+import { shownUrl, urlForViewers } from './shown-url.ts';
 
 export interface EndpointRow {
   readonly id: string;
@@ -33,10 +34,11 @@ export interface EndpointRow {
 export const endpointColumns = `id, organization_id, url, description, events, event_names, app_ids, created_by, created_at, updated_at,
   previous_secret_until, failing_since, disabled_at, disabled_reason`;
 
-export function endpointAnswer(row: EndpointRow, nowMs: number): object {
+export function endpointAnswer(caller: UserCaller, row: EndpointRow, nowMs: number): object {
   const { created_at, updated_at, previous_secret_until: until, failing_since, disabled_at, ...fields } = row;
   return {
     ...fields,
+    url: shownUrl(caller, fields.organization_id, fields.url),
     enabled: disabled_at === null,
     disabled_at: disabled_at?.toISOString() ?? null,
     failing_since: failing_since?.toISOString() ?? null,
@@ -133,7 +135,7 @@ export function eventNamesFault(events: readonly string[], names: readonly strin
 const fields = {
   id: Type.String(),
   organization_id: Type.String(),
-  url: Type.String(),
+  url: Type.String({ description: urlForViewers }),
   description: Type.String(),
   events: eventsSchema,
   event_names: eventNamesSchema,

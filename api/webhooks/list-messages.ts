@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
-import { route } from '#api/route.ts';
+import { route, type UserCaller } from '#api/route.ts';
 import type { Answer } from '#common/http/route.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
-import { endpointParams, withEndpoint } from './endpoint.ts';
+import { type EndpointRow, endpointParams, withEndpoint } from './endpoint.ts';
 import {
   type AttemptRow,
   attemptAnswer,
@@ -16,6 +16,7 @@ import {
   messageSchema,
   statusSchema,
 } from './message.ts';
+import { shownUrl } from './shown-url.ts';
 
 const ofMessages = `FROM webhook_messages m JOIN webhook_endpoints e ON e.id = m.endpoint_id
   WHERE m.organization_id = ANY ($1) AND m.endpoint_id = $2 AND ($3::text IS NULL OR m.status = $3)
@@ -48,7 +49,7 @@ export const listWebhookMessages = route({
     },
   },
   handle: (deps, { caller, params, query }) =>
-    withEndpoint(deps, caller, params.webhook_id, true, async (tenant) => {
+    withEndpoint(deps, caller, params.webhook_id, true, async (tenant, { organization_id }) => {
       const page = pageOf(query);
       const values = [params.webhook_id, query.status ?? null];
       const [counted] = await tenant.query<{ total: number }>(counting(ofMessages), values);
@@ -58,7 +59,11 @@ export const listWebhookMessages = route({
         page.limit,
         page.offset,
       ]);
-      return listAnswer(rows.map(messageAnswer), counted?.total ?? 0, page);
+      return listAnswer(
+        rows.map((row) => messageAnswer(row, (url) => shownUrl(caller, organization_id, url))),
+        counted?.total ?? 0,
+        page,
+      );
     }),
 });
 
@@ -82,17 +87,20 @@ export const listWebhookAttempts = route({
     },
   },
   handle: (deps, { caller, params, query }) =>
-    withEndpoint(deps, caller, params.webhook_id, true, (tenant) => attemptsOf(tenant, params.webhook_id, query)),
+    withEndpoint(deps, caller, params.webhook_id, true, (tenant, endpoint) =>
+      attemptsOf(tenant, caller, endpoint, query),
+    ),
 });
 
 /** A page of the attempts of an endpoint. */
 export async function attemptsOf(
   tenant: TenantQueries,
-  endpointId: string,
+  caller: UserCaller,
+  { id, organization_id }: Pick<EndpointRow, 'id' | 'organization_id'>,
   query: Parameters<typeof pageOf>[0] & { readonly message_id?: string },
 ): Promise<Answer> {
   const page = pageOf(query);
-  const values = [endpointId, query.message_id ?? null];
+  const values = [id, query.message_id ?? null];
   const [counted] = await tenant.query<{ total: number }>(counting(ofAttempts), values);
   const columns = 't.message_id, t.type, t.url, t.outcome, t.http_status, t.answer, t.duration_ms, t.attempted_at';
   const rows = await tenant.query<AttemptRow>(`SELECT ${columns} ${ofAttempts} LIMIT $4 OFFSET $5`, [
@@ -100,5 +108,9 @@ export async function attemptsOf(
     page.limit,
     page.offset,
   ]);
-  return listAnswer(rows.map(attemptAnswer), counted?.total ?? 0, page);
+  return listAnswer(
+    rows.map((row) => attemptAnswer({ ...row, url: shownUrl(caller, organization_id, row.url) })),
+    counted?.total ?? 0,
+    page,
+  );
 }

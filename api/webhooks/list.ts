@@ -35,7 +35,7 @@ export const listWebhooks = route({
       const [counted] = await tenant.query<{ total: number }>(count);
       const rows = await tenant.query<EndpointRow>(newest, [page.limit, page.offset]);
       return listAnswer(
-        rows.map((row) => endpointAnswer(row, clock())),
+        rows.map((row) => endpointAnswer(caller, row, clock())),
         counted?.total ?? 0,
         page,
       );

@@ -14,7 +14,7 @@ export interface MessageRow {
   readonly type: string;
   readonly status: MessageStatus;
   readonly tries: number;
-  readonly data: object;
+  readonly data: Readonly<Record<string, unknown>>;
   readonly occurred_at: Date;
   readonly created_at: Date;
   readonly due_at: Date;
@@ -31,9 +31,18 @@ export interface AttemptRow {
   readonly attempted_at: Date;
 }
 
-export function messageAnswer({ due_at, created_at, occurred_at, ...fields }: MessageRow): object {
+/** @param shown the part of a URL that the caller may see. `endpoint.disabled` is about another endpoint, with its URL. */
+export function messageAnswer(
+  { due_at, created_at, occurred_at, ...fields }: MessageRow,
+  shown: (url: string) => string,
+): object {
+  const { url } = fields.data;
   return {
     ...fields,
+    data:
+      fields.type === 'endpoint.disabled' && typeof url === 'string'
+        ? { ...fields.data, url: shown(url) }
+        : fields.data,
     occurred_at: occurred_at.toISOString(),
     created_at: created_at.toISOString(),
     next_attempt_at: fields.status === 'pending' ? due_at.toISOString() : null,

@@ -15,6 +15,8 @@ export const readWebhook = route({
   answers: { 200: { description: 'The webhook.', schema: endpointSchema, example: endpointExample } },
   async handle(deps, { caller, params }) {
     const endpoint = await findEndpoint(deps, caller, params.webhook_id, true);
-    return endpoint instanceof Rejection ? endpoint : { status: 200, body: endpointAnswer(endpoint, deps.clock()) };
+    return endpoint instanceof Rejection
+      ? endpoint
+      : { status: 200, body: endpointAnswer(caller, endpoint, deps.clock()) };
   },
 });

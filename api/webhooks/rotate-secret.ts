@@ -60,6 +60,6 @@ export const rotateWebhookSecret = route({
       const secret = newWebhookSecret();
       const sealed = deps.webhooks.encryption.encrypt(secret, webhookSecretContext(params.webhook_id));
       const [row] = await tenant.query<EndpointRow>(rotate, [params.webhook_id, sealed, overlapMs, new Date(nowMs)]);
-      return { status: 200, body: { ...endpointAnswer(row ?? before, nowMs), secret } };
+      return { status: 200, body: { ...endpointAnswer(caller, row ?? before, nowMs), secret } };
     }),
 });

@@ -72,7 +72,7 @@ export const updateWebhook = route({
         event_names,
       ];
       const [row] = await tenant.query<EndpointRow>(change, values);
-      return { status: 200, body: endpointAnswer(row ?? before, deps.clock()) };
+      return { status: 200, body: endpointAnswer(caller, row ?? before, deps.clock()) };
     });
   },
 });

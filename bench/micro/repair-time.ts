@@ -102,7 +102,7 @@ async function killed(): Promise<{ up: number; recovered: number }> {
   server.kill('SIGKILL');
   await server.stop();
   const began = performance.now();
-  server = await startClickHouse({ dataDir: join(folder, 'clickhouse'), port: server.port });
+  server = await startClickHouse({ dataDir: join(folder, 'clickhouse') });
   const up = performance.now();
   await store.fence(0, batch.batch_no + 1, 'bench', false);
   const newest = await store.newestBatch(0, batch.batch_no - 1);

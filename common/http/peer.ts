@@ -124,6 +124,20 @@ export function limitNetworks(ip: string): ChargedNetwork[] {
   return ipv6Factors.map(([bits, factor]) => ({ subject: networkOf(address, bits), factor }));
 }
 
+/**
+ * The parts of an app's limit that one network gets, so that nobody uses it up alone: a fifth for a /24 or /64, three
+ * fifths for a /48.
+ */
+export function shareNetworks(ip: string): ChargedNetwork[] {
+  const address = ipv6Of(ip);
+  if (typeof address === 'string')
+    return [{ subject: `${address.slice(0, address.lastIndexOf('.'))}.0/24`, factor: 0.2 }];
+  return [
+    { subject: networkOf(address, 64), factor: 0.2 },
+    { subject: networkOf(address, 48), factor: 0.6 },
+  ];
+}
+
 /** The text itself if it is not an IPv6 address; the IPv4 address if it is IPv4-mapped. */
 function ipv6Of(ip: string): ipaddr.IPv6 | string {
   if (!ip.includes(':') || !ipaddr.isValid(ip)) return ip;

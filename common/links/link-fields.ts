@@ -10,6 +10,8 @@ import { type TapPageMode, tapPageModes } from './tap-page.ts';
 import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
 
 const DATA_BYTES_MAX = 10_240;
+/** Of a link that is created with an app's public key. */
+const SDK_DATA_BYTES_MAX = 4_096;
 const PATH_CHARACTERS_MAX = 2048;
 /** The maximum length that is stored in the log with each click. */
 export const CAMPAIGN_CHARACTERS_MAX = 255;
@@ -36,6 +38,18 @@ function tagList(description: string) {
   return Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: TAGS_MAX, uniqueItems: true, ...about });
 }
 
+function dataField(bytesMax: number) {
+  return nullable(
+    Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: `Passed to the app when it opens. At most ${bytesMax} bytes, nested at most 31 levels deep. Numbers are stored as doubles.`,
+      },
+    ),
+  );
+}
+
 /** Every field that may be written, with its schema. */
 export const linkFields = {
   path: Type.String({
@@ -53,15 +67,7 @@ export const linkFields = {
   campaign: nullable(Type.String({ minLength: 1, maxLength: CAMPAIGN_CHARACTERS_MAX })),
   archived: Type.Boolean({ description: 'An archived link returns 404 and keeps its statistics.' }),
   title: text(300, 'Label for your team; not shown to visitors.'),
-  data: nullable(
-    Type.Object(
-      {},
-      {
-        additionalProperties: true,
-        description: `Passed to the app when it opens. At most ${DATA_BYTES_MAX} bytes, nested at most 31 levels deep. Numbers are stored as doubles.`,
-      },
-    ),
-  ),
+  data: dataField(DATA_BYTES_MAX),
   tags: nullable(tagList('')),
   external_id: nullable(
     Type.String({ minLength: 1, maxLength: 255, description: "Your own identifier, unique among the app's links." }),
@@ -146,7 +152,10 @@ export const sharedChangesBody = Type.Object(
   { additionalProperties: false, minProperties: 1, title: 'SharedLinkChanges' },
 );
 /** The same for SDKs. Unknown fields are ignored, because old SDKs are used for years. */
-export const newSdkLinkBody = Type.Object({ app_id, path, ...optional(others) }, { title: 'NewSdkLink' });
+export const newSdkLinkBody = Type.Object(
+  { app_id, path, ...optional({ ...others, data: dataField(SDK_DATA_BYTES_MAX) }) },
+  { title: 'NewSdkLink' },
+);
 /** The body that changes a link: any of the fields, at least one. */
 export const linkChangesBody = Type.Object(optional(linkFields), {
   additionalProperties: false,
@@ -166,7 +175,10 @@ const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'ex
 const unseen = 'must have a visible character';
 
 /** Rules that the schemas of links can't express. Accepts any object; wrong types are reported by the schema. */
-export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): FieldError[] {
+export function linkFaults(
+  link: { readonly [K in LinkFieldName]?: unknown },
+  dataBytesMax = DATA_BYTES_MAX,
+): FieldError[] {
   const { title, path, short_code, data, expires_at, rules } = link;
   const faults: FieldError[] = [...urlFaults(link, addresses), ...rulesFaults(rules)];
   if (typeof title === 'string' && title !== '' && !hasGlyph(title)) faults.push({ field: 'title', message: unseen });
@@ -177,8 +189,8 @@ export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): F
   if (typeof short_code === 'string' && isReservedCode(short_code)) {
     faults.push({ field: 'short_code', message: 'is reserved' });
   }
-  if (data && Buffer.byteLength(JSON.stringify(data)) > DATA_BYTES_MAX) {
-    faults.push({ field: 'data', message: `must have at most ${DATA_BYTES_MAX} bytes` });
+  if (data && Buffer.byteLength(JSON.stringify(data)) > dataBytesMax) {
+    faults.push({ field: 'data', message: `must have at most ${dataBytesMax} bytes` });
   }
   const infinite = infiniteNumber(data, 'data');
   if (infinite !== null) faults.push({ field: infinite, message: 'is a number too large to be stored' });
@@ -186,6 +198,11 @@ export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): F
     faults.push({ field: 'expires_at', message: storableTimes });
   }
   return faults;
+}
+
+/** The same for a link from an SDK. */
+export function sdkLinkFaults(link: { readonly [K in LinkFieldName]?: unknown }): FieldError[] {
+  return linkFaults(link, SDK_DATA_BYTES_MAX);
 }
 
 /** The same for a new link, which needs a path or a url. */

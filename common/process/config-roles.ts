@@ -30,7 +30,7 @@ const api = [
   ...(['API_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
   ...(['API_NATS_URL', 'NATS_URL', 'INSTALLATION'] as const),
   ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
-  ...(['APPLE_CDN_URL', 'BRANCH_API_URL'] as const),
+  ...(['APPLE_CDN_URL', 'BRANCH_API_URL', 'GEOIP_DB'] as const),
   ...mail,
   ...webhooks,
   ...shortLinks,
@@ -97,7 +97,7 @@ export const settingsOfTool = {
   migrate: ['DATABASE_URL', 'CLICKHOUSE_URL', 'RETENTION_DAYS'],
   admin: [
     ...(['DATA_DIR', 'DATABASE_URL', 'REDIS_URL', 'NATS_URL', 'CLICKHOUSE_URL', 'INSTALLATION'] as const),
-    ...(['SECRET_KEY', 'ADDRESS_KEY', 'ADMIN_EMAIL', 'ADMIN_PASSWORD'] as const),
+    ...(['SECRET_KEY', 'ADDRESS_KEY', 'ADMIN_EMAIL', 'ADMIN_PASSWORD', 'GEOIP_DB'] as const),
   ],
 } as const satisfies Record<string, readonly SettingName[]>;
 

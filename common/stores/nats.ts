@@ -61,7 +61,10 @@ export interface NatsClient {
 
 export interface NatsOptions {
   readonly installation: string;
-  /** Or several servers of a cluster, separated by commas. */
+  /**
+   * Or several servers of a cluster, separated by commas. With tls:// and ?ca=FILE, only a server with a certificate of this
+   * file is trusted, and gets the password.
+   */
   readonly url: string;
   readonly name: string;
   /** Called with one line when the server refuses an operation, such as a subject that this user may not use. */
@@ -115,12 +118,13 @@ export class Nats implements NatsClient {
     }
     const user = decodeURIComponent(url.username);
     const inboxPrefix = inboxPrefixOf(user);
+    const caFile = url.searchParams.get('ca');
     const first: ConnectionOptions = {
       servers: urls.map(({ host }) => host),
       name: options.name,
       inboxPrefix,
       ...(user === '' ? {} : { user, pass: decodeURIComponent(url.password) }),
-      ...(urls.some(({ protocol }) => protocol === 'tls:') ? { tls: {} } : {}),
+      ...(urls.some(({ protocol }) => protocol === 'tls:') ? { tls: caFile === null ? {} : { caFile } } : {}),
       maxReconnectAttempts: -1,
       reconnectTimeWait: reconnectMs,
       reconnectJitter: 100,

@@ -68,7 +68,7 @@ function classified(error: unknown): unknown {
 /** The name of the unique or foreign-key constraint in an error; undefined for every other error. */
 export function violatedConstraint(error: unknown): string | undefined {
   if (!(error instanceof pg.DatabaseError)) return undefined;
-  return error.code === '23505' || error.code === '23503' ? error.constraint : undefined;
+  return /^235(03|05|14)$/.test(error.code ?? '') ? error.constraint : undefined;
 }
 
 /** int8 as a number (beyond 2^53 it throws), timestamptz as a Date, date and numeric as text. */

@@ -13,7 +13,7 @@ let server: LocalServer;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'signpost-redis-'));
-  server = await startRedis({ dataDir: folder });
+  server = await startRedis({ dataDir: folder, port: 0 });
 });
 
 afterAll(async () => {

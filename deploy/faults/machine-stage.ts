@@ -41,7 +41,7 @@ export class MachineStage {
 
   /** @param folder of the release to start with; this one if absent. */
   static async start(folder?: string): Promise<MachineStage> {
-    const stack = await Stack.start({ RATE_LIMIT_EVENTS: '1000000' }, folder);
+    const stack = await Stack.start({ RATE_LIMIT_EVENTS: '5000000' }, folder);
     const call = await stack.loggedIn();
     const body = { name: 'Kept', fallback_url: 'https://example.com/' };
     const app = (await call('/apps', { method: 'POST', body })).json<MachineStage['app']>();

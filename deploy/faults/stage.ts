@@ -64,7 +64,7 @@ export class Stage {
         REDIS_URL: redis.url,
         CLICKHOUSE_URL: clickhouse.url,
         REDIRECTOR_PROCESSES: String(redirectors),
-        RATE_LIMIT_EVENTS: '1000000',
+        RATE_LIMIT_EVENTS: '5000000',
         ...settings,
       });
       const call = await stack.loggedIn();

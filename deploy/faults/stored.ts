@@ -50,9 +50,12 @@ export class StoredRecords {
 
   /** Uses `http` because `fetch` rejects a password in a URL and sends browser headers. */
   async ask(query: string): Promise<string> {
-    const { origin, username, password } = new URL(this.#url);
+    const { origin, username, password, searchParams } = new URL(this.#url);
+    const socketPath = searchParams.get('socket') ?? undefined;
     const auth = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    const asked = request(origin, { method: 'POST', auth, signal: AbortSignal.timeout(120_000) }).end(query);
+    const asked = request(origin, { method: 'POST', auth, socketPath, signal: AbortSignal.timeout(120_000) }).end(
+      query,
+    );
     const [response]: IncomingMessage[] = await once(asked, 'response');
     if (response === undefined) throw new Error('ClickHouse did not answer');
     const answer = (await text(response)).trim();

@@ -1,6 +1,7 @@
 // Collects what an image needs: `node deploy/image/collect.mjs FOLDER`, after a build and `npm prune --omit=dev`.
-import { cpSync, mkdirSync, readFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { noticesOf, packagesBelow } from '../packages/notices.mjs';
 
 const [folder = ''] = process.argv.slice(2);
 if (folder === '') {
@@ -34,4 +35,19 @@ cpSync('clickhouse/migrations', join(target, 'clickhouse', 'migrations'), { recu
 cpSync('deploy/image/health.sh', join(target, 'health.sh'));
 cpSync('docs/api.md', join(target, 'docs', 'api.md'));
 cpSync('pg-migrations', join(target, 'pg-migrations'), { recursive: true, filter: (path) => !path.endsWith('.ts') });
+// The dashboard's packages are no longer installed: the build wrote their licences.
+const assets = join('dist', 'dashboard', 'assets');
+const licences = readdirSync(assets).filter((name) => /^licenses-\w+\.txt$/.test(name));
+const apache = readFileSync('LICENSE', 'utf8');
+cpSync('LICENSE', join(target, 'LICENSE'));
+writeFileSync(
+  join(target, 'NOTICE'),
+  ['Signpost, Apache License 2.0 (LICENSE). It contains the following packages.\n']
+    .concat(noticesOf(packagesBelow('node_modules'), apache))
+    .concat(
+      'The dashboard:\n',
+      licences.map((name) => readFileSync(join(assets, name), 'utf8')),
+    )
+    .join('\n'),
+);
 console.log(`signpost ${JSON.parse(readFileSync('package.json', 'utf8')).version}, ${binding}`);

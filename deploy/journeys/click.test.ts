@@ -2,7 +2,10 @@
  * The main journey: a user logs in, creates an app and a link, people and bots follow it, and the statistics count
  * them.
  */
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -295,10 +298,20 @@ test('the printed curl lines work as printed: a redirect, and then 1', async () 
   expect(from).toBeGreaterThan(-1);
   expect(to).toBeGreaterThan(from);
   const script = lines.slice(from, to + 1).join('\n');
+  // A program of the same name notes its arguments, which every user of the machine can see.
+  const folder = mkdtempSync(join(tmpdir(), 'signpost-curl-'));
+  const noted = join(folder, 'noted');
+  const real = execFileSync('which', ['curl'], { encoding: 'utf8' }).trim();
+  writeFileSync(join(folder, 'curl'), `#!/bin/sh\necho "$@" >>${noted}\nexec ${real} "$@"\n`, { mode: 0o755 });
   const { stdout } = await promisify(execFile)('bash', ['-c', script], {
     encoding: 'utf8',
-    env: { ...process.env, ADMIN_PASSWORD: login.password },
+    env: { ...process.env, PATH: `${folder}:${process.env['PATH']}`, ADMIN_PASSWORD: login.password },
   });
+  const seen = readFileSync(noted, 'utf8');
+  rmSync(folder, { recursive: true });
+  expect(seen).toContain('/analytics/overview');
+  expect(seen).not.toContain(login.password);
+  expect(seen).not.toMatch(/Bearer|ey[\w-]+\.[\w-]+\./);
   expect(stdout).toMatch(/^302 https:\/\/example\.com\/\S*\n1\n$/);
 });
 

@@ -30,7 +30,7 @@ let stage: MachineStage;
 let target: Record<'DATABASE_URL' | 'CLICKHOUSE_URL' | 'NATS_URL' | 'REDIS_URL', string>;
 beforeAll(async () => {
   if (debian === undefined) return;
-  const place = (name: string) => ({ dataDir: join(folder, name) });
+  const place = (name: string) => ({ dataDir: join(folder, name), port: 0 });
   const [postgres, clickhouse, nats, redis] = await Promise.all([
     startPostgres({ ...place('postgres'), programs }),
     startClickHouse({ ...place('clickhouse'), entry: builtClickHouse() }),

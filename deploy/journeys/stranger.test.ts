@@ -45,9 +45,9 @@ afterAll(() => stack.stop());
 
 const nameOf = (pid: number) => stack.parts.find((part) => part.pid === pid)?.name ?? `process ${pid}`;
 
-function firstBytes(port: number, send: string): Promise<string> {
+function firstBytes(at: { port: number } | { path: string }, send: string): Promise<string> {
   return new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port, timeout: 3_000 }, () => socket.write(send, 'latin1'));
+    const socket = connect({ host: '127.0.0.1', ...at, timeout: 3_000 }, () => socket.write(send, 'latin1'));
     socket.on('data', (bytes) => {
       resolve(bytes.toString('latin1'));
       socket.destroy();
@@ -67,33 +67,43 @@ test('every port that is not public by design rejects clients without a password
   for (const { pid, port } of listeners.filter((one) => one.port > 0)) {
     const name = nameOf(pid);
     checked[name] = (checked[name] ?? 0) + 1;
-    if (name === 'postgres') {
-      for (const login of ['postgres', 'signpost', 'signpost:x', 'signpost_api', ...processRoles]) {
-        const db = new Postgres({ url: `postgres://${login}@127.0.0.1:${port}/postgres`, name: 'stranger' });
-        await expect(db.query('SELECT 1')).rejects.toThrow(/password|authentication|SASL|role/i);
-        await db.close();
-      }
-    } else if (name === 'nats') {
-      const url = `nats://127.0.0.1:${port}`;
+    if (name === 'nats') {
+      const ca = encodeURIComponent(join(stack.dataDir, 'nats', 'tls', 'cert.pem'));
+      const url = `tls://127.0.0.1:${port}?ca=${ca}`;
       await expect(
         Nats.connect({ url, name: 'stranger', installation: defaultInstallation, waitsForServer: false }),
       ).rejects.toThrow(/AUTH/i);
-    } else if (name === 'redis') {
-      expect(await firstBytes(port, 'GET link:2:x\r\n')).toMatch(/^-NOAUTH/);
-    } else if (name === 'clickhouse') {
-      const sql = '/?query=SELECT%201';
-      for (const path of ['/ping', sql]) {
-        expect(await firstBytes(port, `GET ${path} HTTP/1.0\r\nHost: localhost\r\n\r\n`)).toMatch(/^HTTP\/1\.1 403/);
-      }
     } else {
       expect(['ingest', 'publisher', 'origin', 'redirector-0', 'webhooks']).toContain(name);
     }
   }
-  // One port each for the servers; our processes have their public ports and their metrics port.
+  // The other servers have no port. Our processes have their public ports and their metrics port.
   expect(checked).toEqual({
-    ...{ postgres: 1, nats: 1, redis: 1, clickhouse: 1 },
+    nats: 1,
     ...{ ingest: 1, publisher: 1, origin: 2, 'redirector-0': expect.any(Number), webhooks: 1 },
   });
+});
+
+test('Postgres, Redis and the engine listen only on sockets in the closed folder, and require a password there too', async () => {
+  const [postgres, redis, clickhouse] = [
+    'postgres/socket/.s.PGSQL.5432',
+    'redis/socket/redis.sock',
+    'clickhouse/socket/http.sock',
+  ];
+  for (const path of [postgres, redis, clickhouse])
+    expect(listeners.map(({ address }) => address)).toContain(join(stack.dataDir, path ?? ''));
+  const folder = encodeURIComponent(join(stack.dataDir, 'postgres', 'socket'));
+  for (const login of ['postgres', 'signpost', 'signpost:x', 'signpost_api', ...processRoles]) {
+    const db = new Postgres({ url: `postgres://${login}@localhost:5432/postgres?host=${folder}`, name: 'stranger' });
+    await expect(db.query('SELECT 1')).rejects.toThrow(/password|authentication|SASL|role/i);
+    await db.close();
+  }
+  const at = (path = '') => ({ path: join(stack.dataDir, path) });
+  expect(await firstBytes(at(redis), 'GET link:2:x\r\n')).toMatch(/^-NOAUTH/);
+  for (const path of ['/ping', '/?query=SELECT%201']) {
+    const answer = await firstBytes(at(clickhouse), `GET ${path} HTTP/1.0\r\nHost: localhost\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 403/);
+  }
 });
 
 test('local users can read only figures in the metrics: no id, no address, no name of a tenant', async () => {
@@ -102,7 +112,7 @@ test('local users can read only figures in the metrics: no id, no address, no na
   expect(urls).toHaveLength(5);
   for (const url of urls) {
     const { port } = new URL(url);
-    const text = await firstBytes(Number(port), 'GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n');
+    const text = await firstBytes({ port: Number(port) }, 'GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n');
     expect(text).toContain(' 200 ');
     expect(text).not.toMatch(/\b(org|usr|app|lnk)_[0-9a-z]|lk_|@|\.localhost|hush|Tour/);
   }

@@ -26,14 +26,19 @@ const phone =
 function tour(addresses: Addresses): string[] {
   const isPlain = addresses.redirectorHttp !== '';
   const { loginFile, email } = addresses;
-  // The shell puts its variable into the JSON; in a password with quotes or backslashes these need one more backslash.
-  const body = loginFile === null ? `'{"email":"${email}","password":"'"$ADMIN_PASSWORD"'"}'` : `@${quoted(loginFile)}`;
+  // Every user of the machine sees the arguments of programs, so curl reads secrets from files and its input; printf is a part
+  // of the shell. In a password with quotes or backslashes these need one more backslash.
+  const [given, body] =
+    loginFile === null
+      ? [`printf '{"email":"%s","password":"%s"}' ${quoted(email)} "$ADMIN_PASSWORD" | `, '@-']
+      : ['', `@${quoted(loginFile)}`];
+  const json = '-H "content-type: application/json"';
   const redirector = isPlain ? addresses.redirectorHttp : addresses.redirectorHttps;
   return [
     `api=${addresses.apiUrl} cert=${quoted(addresses.certFile)}`,
-    'call() { curl -sS --cacert "$cert" -H "authorization: Bearer $token" -H "content-type: application/json" "$@"; }',
+    `call() { printf 'header = "authorization: Bearer %s"' "$token" | curl -sS -K - --cacert "$cert" ${json} "$@"; }`,
     `text() { sed -n 's/.*"'$1'" *: *"\\([^"]*\\)".*/\\1/p'; }`,
-    `token=$(token= call -d ${body} $api/auth/login | text access_token)`,
+    `token=$(${given}curl -sS --cacert "$cert" ${json} -d ${body} $api/auth/login | text access_token)`,
     `app=$(call -d '{"name":"Tour","fallback_url":"https://example.com/"}' $api/apps)`,
     'link=$(call -d \'{"app_id":"\'$(echo "$app" | text id)\'","path":"/welcome","campaign":"tour"}\' $api/links)',
     `curl -sS${isPlain ? '' : 'k'} -o /dev/null -w '%{http_code} %{redirect_url}\\n' -A '${phone}' -H "host: $(echo "$app" | text host)" ${redirector}/$(echo "$link" | text short_code)`,

@@ -38,6 +38,7 @@ import {
   secretKey,
 } from './made-once.ts';
 import { migrateStores } from './migrate-stores.ts';
+import type { NatsServer } from './nats.ts';
 import { boundLog, startNodeProcess } from './node-child.ts';
 import { portFor } from './ports.ts';
 import { writeProcesses } from './processes-file.ts';
@@ -68,6 +69,8 @@ export class Launcher {
   readonly #metricsUrls = new Map<string, string>();
   readonly #logFiles: string[] = [];
   readonly #ports: RememberedPorts;
+  /** Kept while the launcher runs, because its clients know it. */
+  #natsPort = 0;
   #logTimer: NodeJS.Timeout | undefined;
   #loginWatch: FirstLoginWatch | undefined;
 
@@ -230,23 +233,21 @@ export class Launcher {
     return certificate(dataDir, config.SHORT_LINK_DOMAIN);
   }
 
-  /** Servers without a configured URL. Each keeps its port and its passwords while the launcher runs. */
+  /** Servers without a configured URL. Each keeps its address and its passwords while the launcher runs. */
   async #startServers(): Promise<Omit<StoreUrls, 'database'> & { readonly owner: string }> {
     const { config, dataDir, progress, built } = this.#parts;
     const warn = (line: string) => progress.note(line);
     const entry = builtClickHouse();
     const place = (name: string) => join(dataDir, name);
     const [postgres, nats, redis, clickhouse] = await Promise.all([
-      this.#server('postgres', config.DATABASE_URL, (port) => startPostgres({ dataDir: place('postgres'), port })),
-      this.#server('nats', config.NATS_URL, (port) =>
-        startNats({ dataDir: place('nats'), port, installation: config.INSTALLATION }),
+      this.#server('postgres', config.DATABASE_URL, () => startPostgres({ dataDir: place('postgres') })),
+      this.#server('nats', config.NATS_URL, (isFirst) => this.#startNats(isFirst)),
+      this.#server('redis', config.REDIS_URL, (isFirst) =>
+        startRedis({ dataDir: place('redis'), ...(isFirst ? { warn } : {}) }),
       ),
-      this.#server('redis', config.REDIS_URL, (port, isFirst) =>
-        startRedis({ dataDir: place('redis'), port, ...(isFirst ? { warn } : {}) }),
-      ),
-      this.#server('clickhouse', config.CLICKHOUSE_URL, async (port) => {
+      this.#server('clickhouse', config.CLICKHOUSE_URL, async () => {
         await built;
-        return startClickHouse({ dataDir: place('clickhouse'), port, entry });
+        return startClickHouse({ dataDir: place('clickhouse'), entry });
       }),
     ]);
     const natsUrl = (role: 'publisher' | 'ingest' | 'gateway' | 'api') => nats?.urlOf(role) ?? config.NATS_URL;
@@ -265,21 +266,23 @@ export class Launcher {
     };
   }
 
-  /** A local server that keeps its port while the launcher runs; null when the URL of an external one is configured. */
+  async #startNats(isFirst: boolean): Promise<NatsServer> {
+    const { config, dataDir } = this.#parts;
+    const start = (port: number) =>
+      startNats({ dataDir: join(dataDir, 'nats'), port, installation: config.INSTALLATION });
+    const server = await (isFirst ? this.#ports.startOn('nats', start) : start(this.#natsPort));
+    this.#natsPort = server.port;
+    return server;
+  }
+
+  /** A local server; null when the URL of an external one is configured. */
   async #server<T extends LocalServer>(
     name: string,
     url: string,
-    start: (port: number, isFirst: boolean) => Promise<T>,
+    start: (isFirst: boolean) => Promise<T>,
   ): Promise<T | null> {
     if (url !== '') return null;
-    let port = 0;
-    const server = await this.#parts.supervisor.add(name, async (isFirst) => {
-      const started = isFirst
-        ? await this.#ports.startOn(name, (chosen) => start(chosen, true))
-        : await start(port, false);
-      port = started.port;
-      return started;
-    });
+    const server = await this.#parts.supervisor.add(name, start);
     this.#logFiles.push(join(this.#parts.dataDir, name, 'server.log'));
     this.#parts.progress.done(`${name} is up`);
     return server;

@@ -1,19 +1,22 @@
 /** The interface of every server that runs locally, and the startup steps that they share. */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Child, type ChildCommand, type Exit, StartupError, startChild, waitUntilReady } from './child.ts';
 import { lockFolder } from './folder-lock.ts';
-import { portFor } from './ports.ts';
+import { type Endpoint, portFor } from './ports.ts';
+import { makeSocketFolder } from './socket-folder.ts';
 
 export interface ServerPlace {
   /** Folder of this server; nothing else may use it. */
   readonly dataDir: string;
-  /** 0 or absent: any free port. */
+  /** A port on loopback, 0: any free one. Absent: a Unix socket in the folder, except for NATS, which has none. */
   readonly port?: number;
 }
 
 export interface LocalServer {
   readonly name: string;
   readonly url: string;
+  /** 0 if it listens on a Unix socket. */
   readonly port: number;
   readonly pid: number;
   readonly exited: Promise<Exit>;
@@ -24,12 +27,16 @@ export interface LocalServer {
 
 export interface ServerPlan {
   readonly name: string;
-  readonly command: (port: number) => Omit<ChildCommand, 'name' | 'logFile'>;
-  readonly url: (port: number) => string;
-  readonly isReady: (port: number) => Promise<boolean>;
+  /** The file name of its Unix socket; absent if it can only listen on a port. */
+  readonly socketName?: string;
+  readonly command: (at: Endpoint) => Omit<ChildCommand, 'name' | 'logFile'>;
+  readonly url: (at: Endpoint) => string;
+  readonly isReady: (at: Endpoint) => Promise<boolean>;
   readonly readyTimeoutMs: number;
   /** Runs under the folder's lock before the first start. */
-  readonly prepare?: (logFile: string) => Promise<void>;
+  readonly prepare?: () => Promise<void>;
+  /** Runs for a new, empty folder of its socket. */
+  readonly prepareSockets?: (folder: string) => void;
 }
 
 const portTries = 3;
@@ -41,14 +48,14 @@ export async function startServer(place: ServerPlace, plan: ServerPlan): Promise
   const lock = await lockFolder(place.dataDir, orphanWaitMs);
   const logFile = join(place.dataDir, 'server.log');
   try {
-    await plan.prepare?.(logFile);
+    await plan.prepare?.();
     for (let tries = 1; ; tries++) {
-      const port = await portFor(plan.name, place.port ?? 0, '');
-      const child = await startChild({ name: plan.name, logFile, ...plan.command(port) });
+      const at = await endpointOf(place, plan);
+      const child = await startChild({ name: plan.name, logFile, ...plan.command(at) });
       lock.passTo(child.pid);
       try {
-        await waitUntilReady(child, logFile, () => plan.isReady(port), plan.readyTimeoutMs);
-        return serverOf(child, port, plan.url(port), () => lock.release());
+        await waitUntilReady(child, logFile, () => plan.isReady(at), plan.readyTimeoutMs);
+        return serverOf(child, 'port' in at ? at.port : 0, plan.url(at), () => lock.release());
       } catch (error) {
         // If the port was chosen here, another program may have taken it in between; then another one is tried.
         const mayTryAgain = (place.port ?? 0) === 0 && tries < portTries && error instanceof StartupError;
@@ -59,6 +66,17 @@ export async function startServer(place: ServerPlace, plan: ServerPlan): Promise
     lock.release();
     throw error;
   }
+}
+
+async function endpointOf(place: ServerPlace, plan: ServerPlan): Promise<Endpoint> {
+  if (place.port !== undefined || plan.socketName === undefined)
+    return { host: '127.0.0.1', port: await portFor(plan.name, place.port ?? 0, '') };
+  const folder = makeSocketFolder(place.dataDir, plan.socketName);
+  plan.prepareSockets?.(folder);
+  const path = join(folder, plan.socketName);
+  // For commands on this machine (api/admin/local-store.ts).
+  writeFileSync(join(place.dataDir, 'socket-path'), `${path}\n`, { mode: 0o600 });
+  return { path };
 }
 
 function serverOf(child: Child, port: number, url: string, release: () => void): LocalServer {

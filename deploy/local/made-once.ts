@@ -87,13 +87,31 @@ export async function certificate(dataDir: string, domain: string): Promise<Cert
     const isOfNow = Date.parse(kept.validFrom) <= Date.now() && Date.parse(kept.validTo) - renewBeforeMs > Date.now();
     if (isOfNow && kept.checkHost(domain) !== undefined) return files;
   }
-  const names = [...new Set(['localhost', '*.localhost', domain, `*.${domain}`])];
+  // Valid from an hour ago, to tolerate clock differences.
+  const valid = [new Date(Date.now() - HOUR_MS), new Date(Date.now() + validDays * DAY_MS)] as const;
+  return await make(files, [...new Set(['localhost', '*.localhost', domain, `*.${domain}`])], valid);
+}
+
+/**
+ * The certificate by which the processes of this machine recognize its NATS server, and no other program on the port.
+ * Nothing else trusts it, so it is made once, and holds whatever the clock says.
+ */
+export async function pinnedCertificate(dataDir: string): Promise<CertificateFiles> {
+  const files = { certFile: join(dataDir, 'tls', 'cert.pem'), keyFile: join(dataDir, 'tls', 'key.pem') };
+  if (existsSync(files.certFile) && existsSync(files.keyFile)) return files;
+  return await make(files, ['localhost'], [new Date('1990-01-01'), new Date('2049-12-31')]);
+}
+
+async function make(
+  files: CertificateFiles,
+  names: readonly string[],
+  [notBeforeDate, notAfterDate]: readonly [Date, Date],
+): Promise<CertificateFiles> {
   const made = await generate([{ name: 'commonName', value: 'Signpost on this machine' }], {
     keyType: 'ec',
     algorithm: 'sha256',
-    // Valid from an hour ago, to tolerate clock differences.
-    notBeforeDate: new Date(Date.now() - HOUR_MS),
-    notAfterDate: new Date(Date.now() + validDays * DAY_MS),
+    notBeforeDate,
+    notAfterDate,
     extensions: [
       { name: 'basicConstraints', cA: false, critical: true },
       { name: 'keyUsage', digitalSignature: true, critical: true },

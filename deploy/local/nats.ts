@@ -6,8 +6,9 @@ import { packageRoot } from '#common/process/paths.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { StartupError } from './child.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
+import { type CertificateFiles, pinnedCertificate } from './made-once.ts';
 import { type NatsRole, natsPasswords, natsUsers } from './nats-users.ts';
-import { answers } from './ports.ts';
+import { answers, type Endpoint } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
 
 export const natsPayloadBytesMax = 1_048_576;
@@ -30,10 +31,11 @@ export function findNats(): string {
 const roomBytesMin = 8 * 1_048_576;
 const healthCheckMs = 2_000;
 
-function configuration(port: number, storeDir: string, users: readonly string[]): string {
+function configuration(port: number, storeDir: string, tls: CertificateFiles, users: readonly string[]): string {
   return [
     `listen: "127.0.0.1:${port}"`,
     'server_name: "signpost-local"',
+    `tls { cert_file: ${JSON.stringify(tls.certFile)}, key_file: ${JSON.stringify(tls.keyFile)} }`,
     `max_payload: ${natsPayloadBytesMax}`,
     'jetstream {',
     `  store_dir: ${JSON.stringify(storeDir)}`,
@@ -66,22 +68,28 @@ export async function startNats(place: NatsPlace): Promise<NatsServer> {
   const storeDir = join(place.dataDir, 'store');
   const passwords = natsPasswords(place.dataDir);
   const names = new LogNames(place.installation ?? defaultInstallation);
-  const urlOf = (role: NatsRole, port: number) => `nats://${role}:${passwords[role]}@127.0.0.1:${port}`;
+  const tls = await pinnedCertificate(place.dataDir);
+  const ca = encodeURIComponent(tls.certFile);
+  const urlOf = (role: NatsRole, port: number) => `tls://${role}:${passwords[role]}@127.0.0.1:${port}?ca=${ca}`;
   const server = await startServer(place, {
     name: 'nats',
-    command: (port) => {
+    command: (at) => {
       mkdirSync(storeDir, { recursive: true });
       // A file of an earlier version keeps its mode when it is overwritten.
       rmSync(configFile, { force: true });
-      writeFileSync(configFile, configuration(port, storeDir, natsUsers(passwords, names)), { mode: 0o600 });
+      writeFileSync(configFile, configuration(portOf(at), storeDir, tls, natsUsers(passwords, names)), { mode: 0o600 });
       return { command: program, args: ['-c', configFile], env: { PATH: searchPath() }, cwd: '/' };
     },
-    url: (port) => urlOf('operator', port),
-    isReady: (port) => answers(port, '', 'INFO '),
+    url: (at) => urlOf('operator', portOf(at)),
+    isReady: (at) => answers(at, '', 'INFO '),
     readyTimeoutMs: 30_000,
   });
   endWhenStuck(server, urlOf('system', server.port), storeDir);
   return { ...server, urlOf: (role) => urlOf(role, server.port) };
+}
+
+function portOf(at: Endpoint): number {
+  return 'port' in at ? at.port : 0;
 }
 
 /**

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { exposeAsOf } from '#api/analytics/as-of.ts';
 import { PostgresAuditTurns } from '#api/analytics/audit-turns.ts';
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
+import { hostRules } from '#api/apps/host.ts';
 import { certificateQuestion } from '#api/apps/served-host.ts';
 import { exposeAuditTrail } from '#api/audit-metrics.ts';
 import { DashboardFiles } from '#api/dashboard-files.ts';
@@ -126,7 +127,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
       schema: schema.check,
     },
     {
-      questions: certificateQuestion(apiDb),
+      questions: certificateQuestion(apiDb, hostRules(config)),
       laterChecks: ['journal'],
       readyOnce: new ReadyOnce('origin', config),
     },

@@ -52,10 +52,13 @@ function portFault(code: string, port: number, setting: string, host: string): s
   }
 }
 
-/** Sends bytes (or none) to a loopback port and checks whether the answer starts with the expected bytes. */
-export function answers(port: number, send: string, expected: string, timeoutMs = 1_000): Promise<boolean> {
+/** Where a local server listens, as net.connect takes it: a port on loopback, or a Unix socket. */
+export type Endpoint = { readonly host: string; readonly port: number } | { readonly path: string };
+
+/** Sends bytes (or none) to a local server and checks whether the answer starts with the expected bytes. */
+export function answers(at: Endpoint, send: string, expected: string, timeoutMs = 1_000): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port, timeout: timeoutMs });
+    const socket = connect({ ...at, timeout: timeoutMs });
     let received = '';
     const finish = (isAnswer: boolean) => {
       socket.destroy();

@@ -7,7 +7,7 @@ import { searchPath } from '#common/process/config.ts';
 import { isZombie } from './ancestry.ts';
 import { StartupError } from './child.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
-import { answers } from './ports.ts';
+import { answers, type Endpoint } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
 import { storedPassword } from './stored-password.ts';
 
@@ -187,15 +187,16 @@ function forgetEndedPostmaster(cluster: string): void {
   if (isZombie(pid)) rmSync(file);
 }
 
-/** Postgres on loopback: user and database `signpost`, with a password generated once and stored in the folder. */
+/** Its port if it listens on a Unix socket, which is a part of the socket's name. */
+const SOCKET_PORT = 5432;
+
+/** Postgres on this machine: user and database `signpost`, with a password generated once and stored in the folder. */
 export async function startPostgres(place: PostgresPlace): Promise<LocalServer> {
   const programs = place.programs ?? findPostgres();
   let runner: Runner = { prefix: [], owner: undefined };
   const cluster = join(place.dataDir, 'cluster');
   let password = '';
   const settings = [
-    ['listen_addresses', '127.0.0.1'],
-    ['unix_socket_directories', ''],
     ['max_connections', '200'],
     ['shared_buffers', '64MB'],
     ['log_checkpoints', 'off'],
@@ -211,15 +212,23 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
       if (!existsSync(join(cluster, 'PG_VERSION'))) await makeCluster(programs, place, password, runner);
       forgetEndedPostmaster(cluster);
     },
-    command: (port) => {
-      const flags = settings.flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+    socketName: `.s.PGSQL.${SOCKET_PORT}`,
+    prepareSockets: (folder) => {
+      if (runner.owner !== undefined) chownSync(folder, runner.owner.uid, runner.owner.gid);
+    },
+    command: (at) => {
+      const listens = [
+        ['listen_addresses', 'port' in at ? at.host : ''],
+        ['unix_socket_directories', 'port' in at ? '' : dirname(at.path)],
+      ];
+      const flags = [...listens, ...settings].flatMap(([name, value]) => ['-c', `${name}=${value}`]);
       const [command = '', ...args] = [
         ...runner.prefix,
         programs.postgres,
         '-D',
         cluster,
         '-p',
-        String(port),
+        String('port' in at ? at.port : SOCKET_PORT),
         ...flags,
       ];
       return {
@@ -235,8 +244,14 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
         ...(runner.prefix.length === 0 ? runner.owner : {}),
       };
     },
-    url: (port) => `postgres://signpost:${password}@127.0.0.1:${port}/postgres`,
-    isReady: (port) => answers(port, startupPacket(), 'R'),
+    url: (at) => `postgres://signpost:${password}@${addressOf(at)}`,
+    isReady: (at) => answers(at, startupPacket(), 'R'),
     readyTimeoutMs: 30_000,
   });
+}
+
+/** A URL's address and database; as libpq, the client takes the folder of the socket as a parameter. */
+function addressOf(at: Endpoint): string {
+  if ('port' in at) return `${at.host}:${at.port}/postgres`;
+  return `localhost:${SOCKET_PORT}/postgres?host=${encodeURIComponent(dirname(at.path))}`;
 }

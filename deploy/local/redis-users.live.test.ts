@@ -11,7 +11,7 @@ const dataDir = mkdtempSync(join(tmpdir(), 'signpost-redis-users-'));
 let server: RedisServer;
 
 beforeAll(async () => {
-  server = await startRedis({ dataDir });
+  server = await startRedis({ dataDir, port: 0 });
 });
 
 afterAll(async () => {

@@ -6,7 +6,7 @@ import { searchPath } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { StartupError } from './child.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
-import { answers } from './ports.ts';
+import { answers, type Endpoint } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
 import { storedPassword } from './stored-password.ts';
 
@@ -40,10 +40,9 @@ export const redisRules: Readonly<Record<RedisRole, string>> = {
 const roles = ['operator', 'signpost', 'redirector'] as const;
 const bytesMaxDefault = 1_073_741_824;
 
-function configuration(port: number, place: RedisPlace, passwords: Readonly<Record<RedisRole, string>>): string {
+function configuration(at: Endpoint, place: RedisPlace, passwords: Readonly<Record<RedisRole, string>>): string {
   return [
-    'bind 127.0.0.1',
-    `port ${port}`,
+    ...('port' in at ? [`bind ${at.host}`, `port ${at.port}`] : ['port 0', `unixsocket ${JSON.stringify(at.path)}`]),
     `dir ${JSON.stringify(place.dataDir)}`,
     'save ""',
     'appendonly no',
@@ -74,14 +73,14 @@ export function findRedis(): RedisProgram {
   );
 }
 
-function standInArguments(port: number, passwordFile: string): string[] {
+function standInArguments(at: Endpoint, passwordFile: string): string[] {
   const built = join(packageRoot(), 'dist', 'deploy', 'local', 'redis-stand-in.js');
   const entry = existsSync(built) ? built : fileURLToPath(new URL('./redis-stand-in.ts', import.meta.url));
   const loader = entry.endsWith('.ts') ? ['--import', createRequire(import.meta.url).resolve('tsx')] : [];
-  return [...loader, entry, String(port), passwordFile];
+  return [...loader, entry, passwordFile, 'port' in at ? String(at.port) : at.path];
 }
 
-/** Redis on loopback without persistence: its content can be rebuilt from the other stores. */
+/** Redis on this machine without persistence: its content can be rebuilt from the other stores. */
 export async function startRedis(place: RedisPlace): Promise<RedisServer> {
   const program = findRedis();
   const fileOf = (role: RedisRole) => join(place.dataDir, `password-${role}`);
@@ -92,10 +91,12 @@ export async function startRedis(place: RedisPlace): Promise<RedisServer> {
   };
   const userOf = (role: RedisRole) =>
     program.isStandIn ? { user: 'default', password: passwords.operator } : { user: role, password: passwords[role] };
-  const urlOf = (role: RedisRole, port: number) => {
+  const urlOf = (role: RedisRole, at: Endpoint) => {
     const { user, password } = userOf(role);
-    return `redis://${user}:${password}@127.0.0.1:${port}`;
+    const address = 'port' in at ? `${at.host}:${at.port}` : `localhost?path=${encodeURIComponent(at.path)}`;
+    return `redis://${user}:${password}@${address}`;
   };
+  let endpoint: Endpoint = { path: '' };
   if (program.isStandIn) {
     place.warn?.(
       "No valkey-server or redis-server on the PATH: using a stand-in written in JavaScript (for the real one: 'apt install redis-server').",
@@ -104,20 +105,22 @@ export async function startRedis(place: RedisPlace): Promise<RedisServer> {
   const { user, password } = userOf('operator');
   const server = await startServer(place, {
     name: 'redis',
-    command: (port) => {
+    socketName: 'redis.sock',
+    command: (at) => {
+      endpoint = at;
       const env = { PATH: searchPath() };
-      if (program.isStandIn) {
-        const args = standInArguments(port, fileOf('operator'));
-        return { command: process.execPath, args, env, cwd: '/' };
-      }
       const file = join(place.dataDir, 'redis.conf');
       rmSync(file, { force: true });
-      writeFileSync(file, configuration(port, place, passwords), { mode: 0o600 });
+      if (program.isStandIn) {
+        const args = standInArguments(at, fileOf('operator'));
+        return { command: process.execPath, args, env, cwd: '/' };
+      }
+      writeFileSync(file, configuration(at, place, passwords), { mode: 0o600 });
       return { command: program.command, args: [file], env, cwd: '/' };
     },
-    url: (port) => urlOf('operator', port),
-    isReady: (port) => answers(port, `AUTH ${user} ${password}\r\nPING\r\n`, '+OK\r\n+PONG'),
+    url: (at) => urlOf('operator', at),
+    isReady: (at) => answers(at, `AUTH ${user} ${password}\r\nPING\r\n`, '+OK\r\n+PONG'),
     readyTimeoutMs: 15_000,
   });
-  return { ...server, urlOf: (role) => urlOf(role, server.port) };
+  return { ...server, urlOf: (role) => urlOf(role, endpoint) };
 }

@@ -1,11 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { Redis } from '#common/stores/redis.ts';
+import { listenersOf } from '#deploy/journeys/machine.ts';
 import { childrenOf, isAlive, isZombie } from './ancestry.ts';
+import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { type LocalServer, startNats, startPostgres, startRedis } from './servers.ts';
 
 let folder = '';
@@ -36,6 +41,48 @@ test.each(starts)('%s starts, survives kill -9, and starts again on the same por
   expect(second.url).toBe(first.url);
   expect(second.pid).not.toBe(first.pid);
 });
+
+const onSockets = [
+  ['postgres', () => startPostgres({ dataDir: join(folder, 'postgres'), isDurable: false }), askPostgres],
+  ['redis', () => startRedis({ dataDir: join(folder, 'redis') }), askRedis],
+  [
+    'clickhouse',
+    () => startClickHouse({ dataDir: join(folder, 'clickhouse'), entry: builtClickHouse() }),
+    askClickHouse,
+  ],
+] as const;
+
+async function askPostgres(url: string): Promise<unknown> {
+  const db = new Postgres({ url, name: 'test' });
+  return db.query('SELECT 1 AS one').finally(() => db.close());
+}
+async function askRedis(url: string): Promise<unknown> {
+  const redis = new Redis({ url, name: 'test' });
+  await redis.connect();
+  return redis.commands.ping().finally(() => redis.close());
+}
+async function askClickHouse(url: string): Promise<unknown> {
+  const clickhouse = new ClickHouse({ url });
+  return clickhouse.query('SELECT 1 AS one').finally(() => clickhouse.close());
+}
+
+test.each(onSockets)(
+  '%s without a port listens on a socket that only its user reaches, also after kill -9',
+  async (name, start, ask) => {
+    const first = await start();
+    running.push(first);
+    const listeners = listenersOf([first.pid, ...childrenOf(first.pid)]);
+    expect(listeners.map(({ address, port }) => [dirname(address), port])).toEqual([[join(folder, name, 'socket'), 0]]);
+    expect(statSync(join(folder, name, 'socket')).mode & 0o077).toBe(0);
+    expect(await ask(first.url)).toEqual(name === 'redis' ? 'PONG' : [{ one: 1 }]);
+    first.kill('SIGKILL');
+    await first.exited;
+    const second = await start();
+    running.push(second);
+    expect(second.url).toBe(first.url);
+    expect(await ask(second.url)).toEqual(name === 'redis' ? 'PONG' : [{ one: 1 }]);
+  },
+);
 
 test('postgres ends with all its processes although one of them hangs, and starts again', {
   tags: ['slow'],

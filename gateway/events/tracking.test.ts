@@ -39,7 +39,7 @@ const app: AppSnapshot = parseSnapshot(
 /** A link index in which every link exists, with the same text in all of its fields. */
 function linksWith(text: string) {
   const utm = { utm_source: text, utm_medium: text, utm_campaign: text, utm_term: text, utm_content: text };
-  const others = { app_id: app.app_id, host: app.host, short_code: 'abc', path: '/', title: null, data: {} };
+  const others = { app_id: app.app_id, host: app.host, short_code: 'abc', path: '/', data: {} };
   return {
     ofApp: async (_: string, ids: readonly string[]) =>
       new Map<string, LinkFacts>(ids.map((id) => [id, { id, campaign: text, ...utm, ...others }])),

@@ -416,7 +416,7 @@ test('a link is created as in the dashboard, under the rules of the app', async 
   };
   const made = await edge.post('/sdk/links', key, body);
   expect(made.status).toBe(201);
-  expect(made.body).toMatchObject({ app_id, path: '/invite/7', source: 'sdk', external_id: 'x7' });
+  expect(made.body).toMatchObject({ app_id, path: '/invite/7', external_id: 'x7' });
   expect(made.body.url).toBe(`https://${host}/${made.body.short_code}`);
   expect(await edge.post('/sdk/links', key, body)).toMatchObject({ status: 200, body: { id: made.body.id } });
   expect((await edge.post('/sdk/links', key, { path: '/a', app_id: other.app_id })).status).toBe(403);

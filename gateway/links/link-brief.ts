@@ -4,7 +4,7 @@ import type { ShortUrl } from '#common/links/short-url.ts';
 import type { LinkFacts } from './link-facts.ts';
 
 export function linkBrief(link: LinkFacts, shortUrl: ShortUrl): object {
-  const { id, host, short_code, path, campaign, title } = link;
+  const { id, host, short_code, path, campaign } = link;
   const utm = utmFrom((name) => link[name]);
-  return { id, short_code, url: shortUrl(host, short_code), path, campaign, title, ...utm };
+  return { id, short_code, url: shortUrl(host, short_code), path, campaign, ...utm };
 }

@@ -28,12 +28,11 @@ export interface LinkFacts extends Readonly<Record<UtmField, string | null>> {
   readonly short_code: string;
   readonly path: string;
   readonly campaign: string | null;
-  readonly title: string | null;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
 const byIds = `
-  SELECT l.id, l.app_id, a.host, l.short_code, l.path, l.campaign, l.title, l.data,
+  SELECT l.id, l.app_id, a.host, l.short_code, l.path, l.campaign, l.data,
          l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content
     FROM links l JOIN apps a ON a.id = l.app_id
    WHERE l.id = ANY ($1) AND l.app_id = $2`;

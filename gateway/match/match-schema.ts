@@ -71,7 +71,6 @@ export const LinkBriefSchema = Type.Union([
       url: Type.String(),
       path: Type.String(),
       campaign: nullableText,
-      title: nullableText,
       ...utmFrom(() => nullableText),
     },
     { title: 'LinkBrief' },

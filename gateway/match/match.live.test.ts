@@ -82,7 +82,6 @@ test('a named click is matched with certainty, with its link, data and query, on
       url: `https://${app.host}/summer`,
       path: '/p/7',
       campaign: 'sale',
-      title: 'Summer',
     },
     path: '/p/7',
     data: { sku: 7 },
@@ -392,20 +391,6 @@ async function redisTexts(): Promise<string[]> {
   );
   return keys.map((key, at) => `${key} ${values[at]}`);
 }
-
-test('the rate limit of matches applies per app, with its headers and Retry-After', async () => {
-  const app = await place();
-  await edge.close();
-  await edge.open({ RATE_LIMIT_MATCH: '2' });
-  const ask = () => edge.post('/sdk/match', app.key, { platform: 'ios' });
-  const answers = [await ask(), await ask(), await ask()];
-  expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
-  expect(answers.map(({ headers }) => headers.get('x-ratelimit-remaining'))).toEqual(['1', '0', '0']);
-  expect(Number(answers[2]?.headers.get('retry-after'))).toBeGreaterThan(0);
-  expect(answers[2]?.body.error.code).toBe('RATE_LIMITED');
-  await edge.close();
-  await edge.open();
-});
 
 test('while Redis is unavailable, a match that needs recent clicks gets 500 with Retry-After', async () => {
   const app = await place();

@@ -13,7 +13,7 @@ GRANT SELECT, INSERT, DELETE ON invitations TO signpost_api_process;
 GRANT UPDATE (created_at) ON invitations TO signpost_api_process;
 GRANT SELECT, INSERT ON audit_log TO signpost_api_process;
 GRANT SELECT, INSERT, DELETE, UPDATE (state, attempts, due_at, failure, content_ciphertext) ON mails TO signpost_api_process;
-GRANT EXECUTE ON FUNCTION signpost_has_room(text, text, integer), signpost_set_role(text, text, text, text), signpost_remove_member(text, text, text),
+GRANT EXECUTE ON FUNCTION signpost_may_get_certificate(text, boolean, integer), signpost_has_room(text, text, integer), signpost_set_role(text, text, text, text), signpost_remove_member(text, text, text),
   signpost_rename_organization(text, text, text), signpost_change_password(text, text, text),
   signpost_invitation_of(bytea, timestamptz), signpost_accept_invitation(bytea, timestamptz, text, text, text, text),
   signpost_begin_password_reset(text, text, bytea, timestamptz, timestamptz),

@@ -69,7 +69,7 @@ export const createPostback = route({
       const values = [newId('pbk', clock()), ...content, creator];
       const [row] = await tenant.query<PostbackRow>(insertion, values);
       if (!row) return invalid('body', `the organization has ${POSTBACKS_MAX} postbacks: delete one first`);
-      return { status: 201, body: postbackAnswer(row) };
+      return { status: 201, body: postbackAnswer(caller, row) };
     });
   },
 });

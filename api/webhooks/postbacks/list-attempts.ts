@@ -25,5 +25,7 @@ export const listPostbackAttempts = route({
     },
   },
   handle: (deps, { caller, params, query }) =>
-    withPostback(deps, caller, params.postback_id, true, (tenant, { id }) => attemptsOf(tenant, id, query)),
+    withPostback(deps, caller, params.postback_id, true, (tenant, endpoint) =>
+      attemptsOf(tenant, caller, endpoint, query),
+    ),
 });

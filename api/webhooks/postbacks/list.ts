@@ -33,7 +33,11 @@ export const listPostbacks = route({
     return tenancy.within(tenantOf(caller, asked === undefined ? organizationsOf(caller) : [asked]), async (tenant) => {
       const [counted] = await tenant.query<{ total: number }>(count);
       const rows = await tenant.query<PostbackRow>(newest, [page.limit, page.offset]);
-      return listAnswer(rows.map(postbackAnswer), counted?.total ?? 0, page);
+      return listAnswer(
+        rows.map((row) => postbackAnswer(caller, row)),
+        counted?.total ?? 0,
+        page,
+      );
     });
   },
 });

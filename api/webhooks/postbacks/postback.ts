@@ -12,6 +12,7 @@ import {
   eventNamesSchema,
   findEndpoint,
 } from '#api/webhooks/endpoint.ts';
+import { maySeeSecrets, shownUrl, urlForViewers } from '#api/webhooks/shown-url.ts';
 import type { UrlRule } from '#api/webhooks/url-rule.ts';
 import { invalid, notFound, Rejection } from '#common/http/rejection.ts';
 import { nullable } from '#common/links/link-fields.ts';
@@ -50,9 +51,12 @@ export interface PostbackRow {
 export const postbackColumns = `id, organization_id, postback_method AS method, url, postback_body AS body, description, events, event_names,
   campaigns, app_ids, created_by, created_at, updated_at, failing_since, disabled_at, disabled_reason`;
 
-export function postbackAnswer({ disabled_at, failing_since, created_at, updated_at, ...fields }: PostbackRow): object {
+export function postbackAnswer(caller: UserCaller, row: PostbackRow): object {
+  const { disabled_at, failing_since, created_at, updated_at, ...fields } = row;
   return {
     ...fields,
+    url: shownUrl(caller, row.organization_id, row.url),
+    body: maySeeSecrets(caller, row.organization_id) ? row.body : null,
     enabled: disabled_at === null,
     disabled_at: disabled_at?.toISOString() ?? null,
     failing_since: failing_since?.toISOString() ?? null,
@@ -102,12 +106,12 @@ export const contentFields = {
   method: Type.Unsafe<PostbackMethod>({ type: 'string', enum: [...postbackMethods] }),
   url: Type.String({
     minLength: 1,
-    description: `A template of an https URL. Macros, whose values are percent-encoded: ${macros}, a parameter of the click's URL.`,
+    description: `A template of an https URL. Macros, whose values are percent-encoded: ${macros}, a parameter of the click's URL. ${urlForViewers}`,
   }),
   body: nullable(
     Type.String({
       maxLength: TEMPLATE_CHARACTERS_MAX,
-      description: 'Template of the body, sent with POST as application/x-www-form-urlencoded.',
+      description: 'Template of the body, sent with POST as application/x-www-form-urlencoded. Viewers get null.',
     }),
   ),
   description: descriptionSchema,

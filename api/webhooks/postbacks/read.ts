@@ -15,6 +15,6 @@ export const readPostback = route({
   handle: (deps, { caller, params }) =>
     withPostback(deps, caller, params.postback_id, true, async (_, postback) => ({
       status: 200,
-      body: postbackAnswer(postback),
+      body: postbackAnswer(caller, postback),
     })),
 });

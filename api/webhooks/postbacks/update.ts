@@ -52,6 +52,6 @@ export const updatePostback = route({
       const isEnabled = given.enabled ?? before.disabled_at === null;
       const values = [before.id, new Date(deps.clock()), ...content, isEnabled];
       const [row] = await tenant.query<PostbackRow>(change, values);
-      return { status: 200, body: postbackAnswer(row ?? before) };
+      return { status: 200, body: postbackAnswer(caller, row ?? before) };
     }),
 });

@@ -110,9 +110,10 @@ async function backUpJournals(root: string, writer: BackupWriter): Promise<void>
 
 /** @returns the folder with a copy of the store. */
 function freezeClickHouse(url: string): Promise<string> {
-  const { origin, username, password } = new URL(url);
+  const { origin, username, password, searchParams } = new URL(url);
+  const socketPath = searchParams.get('socket') ?? undefined;
   const auth = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-  const options = { method: 'POST', auth, signal: AbortSignal.timeout(freezeTimeoutMs) };
+  const options = { method: 'POST', auth, socketPath, signal: AbortSignal.timeout(freezeTimeoutMs) };
   return new Promise((done, fail) => {
     const asked = request(`${origin}/freeze`, options, (answer) => {
       text(answer).then((body) => {

@@ -12,8 +12,8 @@ import {
   readFileSync,
   readlinkSync,
 } from 'node:fs';
-import { appendFile, type FileHandle, open, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { appendFile, type FileHandle, lstat, open, writeFile } from 'node:fs/promises';
+import { dirname, isAbsolute, join, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { StartupError } from '#deploy/local/child.ts';
 
@@ -97,12 +97,18 @@ export async function copyFiles(
 export async function copyFolder(
   from: string,
   to: string,
-  isWanted: (path: string) => boolean = () => true,
+  isWanted: (path: string, isFile: boolean) => boolean = () => true,
   onCopied?: (file: string, sum: string) => Promise<void>,
 ): Promise<void> {
   const { files, folders } = treeBelow(from);
-  for (const folder of folders.filter(isWanted)) mkdirSync(join(to, folder), { recursive: true, mode: 0o700 });
-  await copyFiles(from, to, files.filter(isWanted), onCopied);
+  for (const folder of folders.filter((path) => isWanted(path, false)))
+    mkdirSync(join(to, folder), { recursive: true, mode: 0o700 });
+  await copyFiles(
+    from,
+    to,
+    files.filter((path) => isWanted(path, true)),
+    onCopied,
+  );
 }
 
 /** Writes into a backup, with a line in SHA256SUMS for each file. */
@@ -136,12 +142,24 @@ export class BackupWriter {
   }
 }
 
-/** Reads every file of the backup. @throws StartupError that names the first one that is damaged or missing. */
-export async function verifyBackup(folder: string): Promise<void> {
+/** Whether a path of a backup is inside it. */
+export function isInside(path: string): boolean {
+  return path !== '' && !isAbsolute(path) && !path.split(sep).includes('..') && !path.includes('\0');
+}
+
+/**
+ * Reads every listed file of the backup. @returns their names. @throws StartupError that names the first one that is damaged or
+ * missing, or outside the backup.
+ */
+export async function verifyBackup(folder: string): Promise<ReadonlySet<string>> {
+  const names = new Set<string>();
   const listed = readFileSync(join(folder, checksumsFile), 'utf8').split('\n');
   const lines = listed.filter((line) => line !== '');
   await forEach(lines, async (line) => {
     const [sum, file] = [line.slice(0, 64), line.slice(66)];
+    if (!isInside(file) || !(await isRegular(folder, file)))
+      throw new StartupError(`The backup lists ${file}, which is not a file inside it. Nothing was restored.`);
+    names.add(file);
     const hash = createHash('sha256');
     try {
       for await (const chunk of createReadStream(join(folder, file))) hash.update(chunk as Buffer);
@@ -152,4 +170,15 @@ export async function verifyBackup(folder: string): Promise<void> {
     if (hash.digest('hex') === sum) return;
     throw new StartupError(`The backup is damaged: ${join(folder, file)} has changed. Nothing was restored.`);
   });
+  return names;
+}
+
+/** False if the file, or a folder on the way to it, is a symbolic link; a missing file is reported when it is read. */
+async function isRegular(folder: string, file: string): Promise<boolean> {
+  const parts = file.split(sep);
+  for (const at of parts.keys()) {
+    const found = await lstat(join(folder, ...parts.slice(0, at + 1))).catch(() => undefined);
+    if (found?.isSymbolicLink() === true) return false;
+  }
+  return true;
 }

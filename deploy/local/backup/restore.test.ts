@@ -1,12 +1,15 @@
 import {
+  appendFileSync,
   chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readlinkSync,
   rmSync,
   statfsSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -27,7 +30,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** A backup of two stores with one file each. */
-async function backup(): Promise<string> {
+async function backup(links: Record<string, string> = {}): Promise<string> {
   const source = join(folder, 'source');
   const target = join(folder, 'backup');
   const writer = new BackupWriter(target);
@@ -39,7 +42,7 @@ async function backup(): Promise<string> {
   }
   await writer.addText('secret', 'key');
   const times = { started_at: '', ended_at: '', replay_from: '' };
-  const facts = { format: backupFormat, version: '0', platform, ...times, links: {} };
+  const facts = { format: backupFormat, version: '0', platform, ...times, links };
   writeFileSync(join(target, factsFile), JSON.stringify(facts));
   return target;
 }
@@ -88,4 +91,52 @@ test('a copy that the disk has no room for is refused before the first file, and
   expect(() => refuseInterruptedRestore(dataDir)).not.toThrow();
   // What is deleted first makes room.
   refuseWithoutRoom(folder, [made], [made]);
+});
+
+test('files that SHA256SUMS does not list are not restored', async () => {
+  const made = await backup();
+  const extra = ['login.json', 'postgres/cluster/pg_hba.conf', 'clickhouse/store/more/x'];
+  mkdirSync(join(made, 'clickhouse/store/more'));
+  for (const file of extra) writeFileSync(join(made, file), 'x');
+  await restore({ dataDir, folder: made });
+  expect(extra.filter((file) => existsSync(join(dataDir, file)))).toEqual([]);
+  expect(existsSync(join(dataDir, 'postgres/cluster/file'))).toBe(true);
+});
+
+const outside = 'clickhouse/store/../../../outside';
+test.each([
+  ['a link outside', { [outside]: 'file' }],
+  ['an absolute target', { 'clickhouse/store/x': '/etc/shadow' }],
+  ['a target above the store', { 'clickhouse/store/a/x': '../../../secret-key' }],
+  ['a target that goes down and up', { 'clickhouse/store/a/x': 'b/../../../../secret-key' }],
+  ['a link below a link', { 'clickhouse/store/a/b': '../c', 'clickhouse/store/a/b/c/x': '../../../d' }],
+  ['a link in no store', { 'nats/x': 'y' }],
+])('a backup with %s is refused before anything is written', async (_, links) => {
+  const made = await backup(links);
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(/leads outside its store. Nothing was restored/);
+  expect(existsSync(join(dataDir, 'key'))).toBe(false);
+});
+
+test('links inside a store are restored', async () => {
+  await restore({ dataDir, folder: await backup({ 'clickhouse/store/x': 'file' }) });
+  expect(readlinkSync(join(dataDir, 'clickhouse/store/x'))).toBe('file');
+});
+
+test.each(['../secret', '/etc/hostname', 'key/../../secret'])(
+  'a backup that lists %s is refused before anything is written',
+  async (file) => {
+    const made = await backup();
+    writeFileSync(join(folder, 'secret'), 'x');
+    appendFileSync(join(made, 'SHA256SUMS'), `${'0'.repeat(64)}  ${file}\n`);
+    await expect(restore({ dataDir, folder: made })).rejects.toThrow(/which is not a file inside it/);
+    expect(existsSync(join(dataDir, 'key'))).toBe(false);
+  },
+);
+
+test('a listed file that is a symbolic link is refused', async () => {
+  const made = await backup();
+  rmSync(join(made, 'key'));
+  writeFileSync(join(folder, 'secret'), 'secret');
+  symlinkSync(join(folder, 'secret'), join(made, 'key'));
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(/which is not a file inside it/);
 });

@@ -9,7 +9,7 @@
  */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, isAbsolute, join, normalize } from 'node:path';
 import { promisify } from 'node:util';
 import { systemEnvironment } from '#common/process/config.ts';
 import { StartupError } from '#deploy/local/child.ts';
@@ -17,8 +17,8 @@ import { markRestored } from '#deploy/local/copied-folder.ts';
 import { lockFolder } from '#deploy/local/folder-lock.ts';
 import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
 import { makeDataFolderPrivate } from '#deploy/local/private-folder.ts';
-import { type BackupFacts, factsFile, readFacts } from './backup-facts.ts';
-import { checksumsFile, copyFiles, copyFolder, treeBelow, verifyBackup } from './backup-files.ts';
+import { type BackupFacts, readFacts } from './backup-facts.ts';
+import { copyFiles, copyFolder, isInside, verifyBackup } from './backup-files.ts';
 import { flushDisks, refuseWithoutRoom } from './disks.ts';
 
 export interface RestoreOptions {
@@ -41,21 +41,30 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
   const lock = await lockFolder(dataDir);
   try {
     refuseOtherData(dataDir, folder);
+    refuseOutsideLinks(facts.links);
     const drafts = stores.map((store) => draftOf(dataDir, store));
     refuseWithoutRoom(dataDir, [folder], drafts);
-    await verifyBackup(folder);
+    const listed = await verifyBackup(folder);
     const hasJournals = existsSync(join(dataDir, 'journal'));
     const hasNewerRecords = hasJournals || existsSync(join(dataDir, 'nats', 'store'));
     for (const draft of drafts) {
       rmSync(draft, { recursive: true, force: true });
       mkdirSync(draft, { recursive: true, mode: 0o700 });
     }
-    const isElsewhere = (file: string) =>
-      file === factsFile || file === checksumsFile || stores.some((store) => file.startsWith(`${store}/`));
+    const isInStore = (file: string) => stores.some((store) => file.startsWith(`${store}/`));
     const isKept = (file: string) => hasJournals && file.startsWith('journal/');
-    const small = treeBelow(folder).files.filter((file) => !isElsewhere(file) && !isKept(file));
-    await copyFiles(folder, dataDir, small);
-    for (const store of stores) await copyFolder(join(folder, store), draftOf(dataDir, store));
+    await copyFiles(
+      folder,
+      dataDir,
+      [...listed].filter((file) => !isInStore(file) && !isKept(file)),
+    );
+    // Their empty folders are not listed.
+    for (const store of stores)
+      await copyFolder(
+        join(folder, store),
+        draftOf(dataDir, store),
+        (path, isFile) => !isFile || listed.has(join(store, path)),
+      );
     createLinks(dataDir, facts.links);
     markRestored(dataDir);
     await giveFilesToTheirUsers(dataDir);
@@ -88,6 +97,24 @@ async function giveFilesToTheirUsers(dataDir: string): Promise<void> {
   const { uid, gid } = statSync(dataDir);
   if (uid === 0) return givePostgresItsFiles(draftOf(dataDir, 'postgres/cluster'));
   await promisify(execFile)('chown', ['-hR', `${uid}:${gid}`, dataDir], { env: systemEnvironment() });
+}
+
+/**
+ * Links of the ClickHouse store lead from one of its folders to another. A link that leads elsewhere, or is elsewhere, would
+ * let a backup write where it is restored. No link is below another one, so what its target means is plain from its text.
+ * @throws StartupError
+ */
+function refuseOutsideLinks(links: BackupFacts['links']): void {
+  for (const [path, target] of Object.entries(links)) {
+    const store = stores.find((one) => path.startsWith(`${one}/`));
+    const isBelow = Object.keys(links).some((other) => path.startsWith(`${other}/`));
+    const isPlain = typeof target === 'string' && !isAbsolute(target) && normalize(target) === target;
+    if (store !== undefined && isInside(path) && normalize(path) === path && isPlain && !isBelow)
+      if (join(dirname(path), target).startsWith(`${store}/`)) continue;
+    throw new StartupError(
+      `The backup has a link ${path} to ${target}, which leads outside its store. Nothing was restored.`,
+    );
+  }
 }
 
 function createLinks(dataDir: string, links: BackupFacts['links']): void {

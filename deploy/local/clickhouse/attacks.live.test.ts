@@ -39,7 +39,7 @@ function basic(role: 'signpost' | 'reader'): Record<string, string> {
 
 beforeAll(async () => {
   writeFileSync(secretFile, 'k1:hush');
-  server = await startClickHouse({ dataDir: folder, entry: builtClickHouse() });
+  server = await startClickHouse({ dataDir: folder, port: 0, entry: builtClickHouse() });
   await send('POST', '/', basic('signpost'), 'CREATE TABLE kept (line String) ENGINE = MergeTree ORDER BY line');
 });
 

@@ -1,6 +1,6 @@
 /**
- * ClickHouse for one machine, as a process: `main.ts <data folder> <port> [host]`. The passwords are next to the
- * folder.
+ * ClickHouse for one machine, as a process: `main.ts <data folder> <port on loopback or path of a Unix socket>`.
+ * The passwords are next to the folder.
  */
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
@@ -14,19 +14,15 @@ import { clickhousePasswords, Users } from './users.ts';
 
 closeNewFiles();
 const drainMs = 20_000;
-const [dataDir = '', portText = '8123', host = '127.0.0.1'] = process.argv.slice(2);
-const port = Number(portText);
+const [dataDir = '', at = '8123'] = process.argv.slice(2);
 
 function fail(sentence: string): never {
   console.error(sentence);
   process.exit(1);
 }
 
-if (dataDir === '' || !Number.isInteger(port) || port < 0 || port > 65_535) {
-  fail('Usage: main.ts <data folder> <port> [host]');
-}
-if (!/^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host)) {
-  fail(`This server has no TLS and listens on loopback only, not on ${host}.`);
+if (dataDir === '' || !(at.startsWith('/') || /^\d{1,5}$/.test(at))) {
+  fail('Usage: main.ts <data folder> <port on loopback or path of a Unix socket>');
 }
 
 function openEngine(): Engine {
@@ -50,10 +46,10 @@ await mergeGuard.start();
 const rules = { tableFunctionsOfEngine: await engine.tableFunctions() };
 const server = new ClickHouseServer(engine, { users, rules }, defaultLimits);
 
-server.http.once('error', (error) => fail(`Cannot listen on ${host}:${port}: ${error.message}`));
-server.http.listen(port, host);
+server.http.once('error', (error) => fail(`Cannot listen on ${at}: ${error.message}`));
+server.http.listen(at.startsWith('/') ? { path: at } : { port: Number(at), host: '127.0.0.1' });
 await once(server.http, 'listening');
-console.log(`ClickHouse (chdb) answers on http://${host}:${port}, its data in ${dataDir}`);
+console.log(`ClickHouse (chdb) answers on ${at}, its data in ${dataDir}`);
 
 async function stop(): Promise<void> {
   server.http.close();

@@ -17,7 +17,7 @@ let address = '';
 let authorization = '';
 
 beforeAll(async () => {
-  server = await startClickHouse({ dataDir: folder, entry: builtClickHouse() });
+  server = await startClickHouse({ dataDir: folder, port: 0, entry: builtClickHouse() });
   client = new ClickHouse({ url: server.url });
   const { host, username, password } = new URL(server.url);
   address = `http://${host}`;

@@ -5,18 +5,15 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { searchPath } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { StartupError } from '#deploy/local/child.ts';
-import { type LocalServer, startServer } from '#deploy/local/local-server.ts';
-import { answers } from '#deploy/local/ports.ts';
+import { type LocalServer, type ServerPlace, startServer } from '#deploy/local/local-server.ts';
+import { answers, type Endpoint } from '#deploy/local/ports.ts';
 import { findInPackage } from '#deploy/local/programs.ts';
 import { type ClickHouseRole, clickhousePasswords } from './users.ts';
 
 /** More than the concurrent queries and inserts, so that a gzip or a KILL never waits for one of them. */
 const threadPoolSize = 24;
 
-export interface ClickHousePlace {
-  readonly dataDir: string;
-  /** 0 or absent: any free port. */
-  readonly port?: number;
+export interface ClickHousePlace extends ServerPlace {
   /** The server's entry file. `.ts` runs under tsx (development, tests), anything else under plain node. */
   readonly entry?: string;
 }
@@ -46,21 +43,29 @@ export interface ClickHouseServerProcess extends LocalServer {
 /** Resolves when the server answers /ping. @throws StartupError with the end of the server's log. */
 export async function startClickHouse(place: ClickHousePlace): Promise<ClickHouseServerProcess> {
   const passwords = clickhousePasswords(place.dataDir);
-  const urlOf = (role: ClickHouseRole, port: number) => `http://${role}:${passwords[role]}@127.0.0.1:${port}`;
+  const urlOf = (role: ClickHouseRole, at: Endpoint) => {
+    const address = 'port' in at ? `${at.host}:${at.port}` : `localhost/?socket=${encodeURIComponent(at.path)}`;
+    return `http://${role}:${passwords[role]}@${address}`;
+  };
+  let endpoint: Endpoint = { path: '' };
   const basic = Buffer.from(`signpost:${passwords.signpost}`).toString('base64');
   const ping = `GET /ping HTTP/1.0\r\nHost: localhost\r\nAuthorization: Basic ${basic}\r\n\r\n`;
   const entry = place.entry ?? fileURLToPath(new URL('./main.ts', import.meta.url));
   const loader = entry.endsWith('.ts') ? ['--import', createRequire(import.meta.url).resolve('tsx')] : [];
   const server = await startServer(place, {
     name: 'clickhouse',
-    command: (port) => ({
-      command: process.execPath,
-      args: [...loader, entry, join(place.dataDir, 'store'), String(port)],
-      env: { PATH: searchPath(), TZ: 'UTC', UV_THREADPOOL_SIZE: String(threadPoolSize) },
-    }),
-    url: (port) => urlOf('signpost', port),
-    isReady: (port) => answers(port, ping, 'HTTP/1.1 200'),
+    socketName: 'http.sock',
+    command: (at) => {
+      endpoint = at;
+      return {
+        command: process.execPath,
+        args: [...loader, entry, join(place.dataDir, 'store'), 'port' in at ? String(at.port) : at.path],
+        env: { PATH: searchPath(), TZ: 'UTC', UV_THREADPOOL_SIZE: String(threadPoolSize) },
+      };
+    },
+    url: (at) => urlOf('signpost', at),
+    isReady: (at) => answers(at, ping, 'HTTP/1.1 200'),
     readyTimeoutMs: 30_000,
   });
-  return { ...server, urlOf: (role) => urlOf(role, server.port) };
+  return { ...server, urlOf: (role) => urlOf(role, endpoint) };
 }
