@@ -47,7 +47,16 @@ test('Caddy accepts the Caddyfile', (context) => {
 interface Composed {
   readonly services: Record<
     string,
-    { readonly secrets?: readonly string[]; readonly environment?: Record<string, string> }
+    {
+      readonly secrets?: readonly string[];
+      readonly environment?: Record<string, string>;
+      readonly healthcheck?: {
+        readonly test?: unknown;
+        readonly interval: string;
+        readonly timeout: string;
+        readonly retries: number;
+      };
+    }
   >;
   readonly secrets: Record<string, { readonly file: string }>;
 }
@@ -106,6 +115,18 @@ test('secrets.sh takes over the secrets that an earlier release had in .env, and
   } finally {
     rmSync(copy, { recursive: true });
   }
+});
+
+test('a server that hangs is unhealthy within half a minute', () => {
+  const { services } = parse(compose, { merge: true }) as Composed;
+  const checks = Object.values(services).flatMap(({ healthcheck }) =>
+    healthcheck?.test === undefined ? [] : [healthcheck],
+  );
+  expect(checks).toHaveLength(3);
+  const seconds = checks.map(
+    (check) => (Number.parseInt(check.interval, 10) + Number.parseInt(check.timeout, 10)) * check.retries,
+  );
+  for (const time of seconds) expect(time).toBeLessThanOrEqual(30);
 });
 
 test('docker and podman leave the same files out of the build, secrets and history among them', () => {

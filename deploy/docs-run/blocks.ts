@@ -11,6 +11,9 @@ export interface Block {
   readonly reason: string | null;
 }
 
+/** What stands for something that only a real machine has. */
+export type Substitution = readonly [written: string, run: string];
+
 const marker = /^\s*<!-- not run: (.+) -->$/;
 
 /** @throws if a block does not end, or says that it is not run without a reason. */
@@ -31,4 +34,14 @@ export function blocksOf(page: string, text: string): Block[] {
     at = end;
   }
   return blocks;
+}
+
+/** The blocks of a page with its substitutions. @throws if one of these does not occur. */
+export function substituted(blocks: readonly Block[], substitutions: readonly Substitution[]): Block[] {
+  const text = blocks.map(({ commands }) => commands).join('\n');
+  for (const [written] of substitutions)
+    if (!text.includes(written)) throw new Error(`${blocks[0]?.page} has no ${written} to replace`);
+  const replaced = (commands: string) =>
+    substitutions.reduce((changed, [written, run]) => changed.replaceAll(written, run), commands);
+  return blocks.map((block) => ({ ...block, commands: replaced(block.commands) }));
 }

@@ -2,57 +2,19 @@
  * An empty Debian with systemd, as a container of systemd-nspawn: an overlay over a tree of debootstrap, in a network
  * namespace of its own that reaches the outside through this machine. Needs root on Linux.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemEnvironment } from '#common/process/config.ts';
 import { sleep, systemTime } from '#common/time.ts';
-import { findProgram } from '#deploy/local/programs.ts';
+import { authorities, connectedNamespace, emptyDebian, run } from './outside.ts';
+import { openShell, type Shell } from './shell.ts';
 
-const suite = 'bookworm';
-const trees = '/var/cache/signpost-docs-run';
-const packages = ['systemd', 'systemd-sysv', 'dbus', 'ca-certificates'];
-/** The owner of the tree's authorities: a proxy between here and the registries may have its own. */
-const authorities = '/etc/ssl/certs/ca-certificates.crt';
-const network = { host: '10.231.78.1', machine: '10.231.78.2', prefix: 30 };
+const network = '10.231.78';
 const bootMsMax = 60_000;
 
-const programs = ['debootstrap', 'systemd-nspawn', 'ip', 'iptables', 'nsenter', 'mount'];
-
-/** Why no such machine can be started here; empty if one can. */
-export function reasonAgainst(): string {
-  if (process.platform !== 'linux') return 'it needs Linux';
-  if (process.getuid?.() !== 0) return 'it needs root';
-  const missing = programs.filter((name) => findProgram([name], ['/usr/sbin', '/sbin']) === undefined);
-  return missing.length === 0 ? '' : `it needs ${missing.join(', ')}`;
-}
-
-function run(command: string, ...args: string[]): string {
-  return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], env: systemEnvironment() });
-}
-
-/** Builds the tree once; later runs start from it. */
-function emptyTree(): string {
-  const tree = join(trees, suite);
-  if (existsSync(tree)) return tree;
-  mkdirSync(trees, { recursive: true });
-  const draft = mkdtempSync(join(trees, 'new-'));
-  run('debootstrap', '--variant=minbase', `--include=${packages.join(',')}`, suite, draft);
-  // Nothing here survives a power loss, so dpkg need not sync each file.
-  writeFileSync(join(draft, 'etc/dpkg/dpkg.cfg.d/docs-run'), 'force-unsafe-io\n');
-  const mirror = readFileSync(join(draft, 'etc/apt/sources.list'), 'utf8').split(' ')[1] ?? '';
-  const security = `${mirror.replace(/debian\/?$/, '')}debian-security`;
-  const sources = [`${mirror} ${suite}`, `${mirror} ${suite}-updates`, `${security} ${suite}-security`];
-  writeFileSync(join(draft, 'etc/apt/sources.list'), sources.map((source) => `deb ${source} main\n`).join(''));
-  run('mv', '-T', draft, tree);
-  return tree;
-}
-
-export interface Shell {
-  /** Runs commands in the shell, and prints what they print. @throws at the first command that fails. */
-  run(commands: string): Promise<string>;
-}
+export const neededPrograms = ['debootstrap', 'systemd-nspawn', 'ip', 'iptables', 'nsenter', 'mount'];
 
 export class DebianMachine {
   readonly root: string;
@@ -72,7 +34,7 @@ export class DebianMachine {
     const machine = new DebianMachine(print);
     try {
       machine.#mount(sources);
-      machine.#connect();
+      connectedNamespace(machine.#name, network, machine.#cleanUp);
       await machine.#boot();
       return machine;
     } catch (error) {
@@ -86,7 +48,7 @@ export class DebianMachine {
     const [upper, work] = ['upper', 'work'].map((name) => join(this.#folder, name));
     for (const folder of [root, upper, work]) mkdirSync(String(folder));
     this.#cleanUp.push(() => rmSync(this.#folder, { recursive: true, force: true }));
-    run('mount', '-t', 'overlay', 'overlay', '-o', `lowerdir=${emptyTree()},upperdir=${upper},workdir=${work}`, root);
+    run('mount', '-t', 'overlay', 'overlay', '-o', `lowerdir=${emptyDebian()},upperdir=${upper},workdir=${work}`, root);
     this.#cleanUp.push(() => run('umount', '-l', root));
     copyFileSync('/etc/resolv.conf', join(root, 'etc/resolv.conf'));
     copyFileSync(authorities, join(root, 'usr/local/share/ca-certificates/of-this-machine.crt'));
@@ -94,24 +56,6 @@ export class DebianMachine {
     mkdirSync(join(root, 'mnt/sources'));
     run('mount', '--bind', sources, join(root, 'mnt/sources'));
     this.#cleanUp.push(() => run('umount', '-l', join(root, 'mnt/sources')));
-  }
-
-  #connect(): void {
-    const name = this.#name;
-    const [outside, inside] = [`sd${process.pid}a`, `sd${process.pid}b`];
-    const ip = (...args: string[]) => run('ip', ...args);
-    ip('netns', 'add', name);
-    this.#cleanUp.push(() => ip('netns', 'delete', name));
-    ip('link', 'add', outside, 'type', 'veth', 'peer', 'name', inside, 'netns', name);
-    ip('address', 'add', `${network.host}/${network.prefix}`, 'dev', outside);
-    ip('link', 'set', outside, 'up');
-    ip('-n', name, 'address', 'add', `${network.machine}/${network.prefix}`, 'dev', inside);
-    for (const link of [inside, 'lo']) ip('-n', name, 'link', 'set', link, 'up');
-    ip('-n', name, 'route', 'add', 'default', 'via', network.host);
-    writeFileSync('/proc/sys/net/ipv4/ip_forward', '1');
-    const rule = ['POSTROUTING', '-s', network.machine, '-j', 'MASQUERADE'];
-    run('iptables', '-t', 'nat', '-A', ...rule);
-    this.#cleanUp.push(() => run('iptables', '-t', 'nat', '-D', ...rule));
   }
 
   async #boot(): Promise<void> {
@@ -148,45 +92,14 @@ export class DebianMachine {
     return Number(run('pgrep', '-P', String(pid)).trim().split('\n')[0]);
   }
 
-  /** A login as root, which keeps its folder and its variables from one block to the next. */
-  shell(): Shell & { end(): void } {
+  /** A login as root. */
+  shell(): Shell {
     const environment = { HOME: '/root', LANG: 'C.UTF-8', DEBIAN_FRONTEND: 'noninteractive' };
     const path = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
     const given = Object.entries({ ...environment, NODE_EXTRA_CA_CERTS: authorities }).map((pair) => pair.join('='));
-    const args = ['-t', String(this.#leader()), '-a', 'env', '-i', path, ...given, 'bash', '-e'];
-    const bash = spawn('nsenter', args, { stdio: ['pipe', 'pipe', 'pipe'] });
-    let printed = '';
-    const listeners = new Set<() => void>();
-    for (const stream of [bash.stdout, bash.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        printed += text;
-        this.#print(text);
-        for (const listen of listeners) listen();
-      });
-    }
-    bash.on('exit', () => {
-      for (const listen of listeners) listen();
-    });
-    bash.stdin.write('cd /root\n');
-    let blocks = 0;
-    return {
-      run: (commands) => {
-        const mark = `docs-run-block-${++blocks}-of-${process.pid}`;
-        printed = '';
-        bash.stdin.write(`${commands}\necho ${mark.replace('run', "r'u'n")}\n`);
-        return new Promise((done, fail) => {
-          const listen = () => {
-            const isDone = printed.includes(mark);
-            if (!isDone && bash.exitCode === null) return;
-            listeners.delete(listen);
-            if (isDone) done(printed.replace(`${mark}\n`, ''));
-            else fail(new Error(`a command failed with ${bash.exitCode}:\n${commands}`));
-          };
-          listeners.add(listen);
-        });
-      },
-      end: () => bash.stdin.end(),
-    };
+    const within = ['nsenter', '-t', String(this.#leader()), '-a'];
+    const words = [...within, 'env', '-i', path, ...given, 'bash', '-e'];
+    return openShell(words, this.#print);
   }
 
   async stop(): Promise<void> {

@@ -1,10 +1,11 @@
-// Runs in the machine: visits a link and sends events through the proxy until SIGTERM, then prints what failed and how long the
-// longest request of each kind took. node visits.mjs LINK_HOST LINK_PATH API_KEY
+// Runs in the machine: visits a link and sends events through the proxy until SIGTERM. Then prints for each kind what failed, the time
+// between the first and the last failure, and the longest request. node visits.mjs LINK_HOST LINK_PATH API_KEY
 import { Agent, request } from 'node:https';
 
 const [linkHost, path, apiKey] = process.argv.slice(2);
 const agent = new Agent({ keepAlive: true, rejectUnauthorized: false, maxSockets: 16 });
-const figures = { redirects: { sent: 0, failed: {}, longestMs: 0 }, writes: { sent: 0, failed: {}, longestMs: 0 } };
+const none = () => ({ sent: 0, failed: {}, failedForMs: 0, longestMs: 0 });
+const figures = { redirects: none(), writes: none() };
 let isEnding = false;
 
 function send(options, body) {
@@ -19,12 +20,17 @@ function send(options, body) {
 }
 
 async function repeat(figure, expected, pauseMs, once) {
+  let firstFailureMs = 0;
   while (!isEnding) {
     const startedMs = performance.now();
     const outcome = await once();
     figure.sent++;
     figure.longestMs = Math.max(figure.longestMs, Math.round(performance.now() - startedMs));
-    if (outcome !== expected) figure.failed[outcome] = (figure.failed[outcome] ?? 0) + 1;
+    if (outcome !== expected) {
+      figure.failed[outcome] = (figure.failed[outcome] ?? 0) + 1;
+      firstFailureMs ||= startedMs;
+      figure.failedForMs = Math.max(figure.failedForMs, Math.round(performance.now() - firstFailureMs));
+    }
     await new Promise((done) => setTimeout(done, pauseMs));
   }
 }

@@ -19,7 +19,7 @@ beforeAll(async () => {
   if (reason !== null) return;
   stage = await MachinesStage.start();
   receiver = await receiverForTest(visitorsAddress);
-}, 180_000);
+}, 300_000);
 afterAll(async () => {
   await stage?.stop();
   await receiver?.stop();

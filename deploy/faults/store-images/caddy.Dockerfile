@@ -1,0 +1,3 @@
+FROM localhost/packages
+ENV XDG_DATA_HOME=/data
+ENTRYPOINT ["caddy", "run", "--config", "/etc/caddy/Caddyfile"]

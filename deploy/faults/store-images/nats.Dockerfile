@@ -1,0 +1,3 @@
+FROM localhost/debian
+COPY nats-server /usr/bin/
+ENTRYPOINT ["nats-server"]
