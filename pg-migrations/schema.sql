@@ -269,6 +269,15 @@ CREATE TABLE public.campaign_costs (
   CONSTRAINT campaign_costs_pkey PRIMARY KEY (organization_id, day, campaign, currency)
 );
 
+CREATE TABLE public.certificate_hosts (
+  host text NOT NULL,
+  organization_id text NOT NULL,
+  is_own boolean NOT NULL,
+  asked_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT certificate_hosts_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id) ON DELETE CASCADE,
+  CONSTRAINT certificate_hosts_pkey PRIMARY KEY (host)
+);
+
 CREATE TABLE public.claims (
   click_id text NOT NULL,
   app_id text NOT NULL,
@@ -450,6 +459,7 @@ CREATE TABLE public.installation (
   store text NOT NULL DEFAULT ''::text,
   secret_check text,
   outbound_held_since timestamp with time zone,
+  outbound_resumed_at timestamp with time zone,
   CONSTRAINT installation_only_row_check CHECK (only_row),
   CONSTRAINT installation_pkey PRIMARY KEY (only_row)
 );
@@ -713,6 +723,15 @@ CREATE TABLE public.saved_views (
   CONSTRAINT saved_views_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.sdk_links_made (
+  app_id text NOT NULL,
+  day date NOT NULL,
+  made integer NOT NULL,
+  CONSTRAINT sdk_links_made_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT sdk_links_made_made_check CHECK ((made > 0)),
+  CONSTRAINT sdk_links_made_pkey PRIMARY KEY (app_id)
+);
+
 CREATE TABLE public.server_keys (
   id text NOT NULL,
   organization_id text NOT NULL,
@@ -959,6 +978,8 @@ CREATE INDEX browser_sessions_organization ON public.browser_sessions USING btre
 CREATE UNIQUE INDEX browser_sessions_token_hash_key ON public.browser_sessions USING btree (token_hash);
 
 CREATE INDEX browser_sessions_user ON public.browser_sessions USING btree (user_id, created_at);
+
+CREATE INDEX certificate_hosts_organization ON public.certificate_hosts USING btree (organization_id, asked_at);
 
 CREATE UNIQUE INDEX claims_device_key ON public.claims USING btree (app_id, device) WHERE ((device <> ''::text) AND is_first);
 
@@ -1262,6 +1283,25 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_count_sdk_link()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+DECLARE
+  today date := (now() AT TIME ZONE 'UTC')::date;
+BEGIN
+  INSERT INTO sdk_links_made AS m (app_id, day, made) VALUES (NEW.app_id, today, 1)
+    ON CONFLICT (app_id) DO UPDATE SET day = today, made = CASE WHEN m.day = today THEN m.made + 1 ELSE 1 END
+    WHERE m.day <> today OR m.made < 10000;
+  IF NOT FOUND THEN
+    RAISE check_violation USING CONSTRAINT = 'sdk_links_per_day', MESSAGE = 'the app has its 10000 links of today';
+  END IF;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_created_links()
  RETURNS text[]
  LANGUAGE sql
@@ -1409,6 +1449,7 @@ AS $function$
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended(kind || ' ' || organization, 5310926));
   RETURN maximum > CASE kind
+    WHEN 'apps' THEN (SELECT count(*) FROM apps t WHERE t.organization_id = organization AND t.deleted_at IS NULL)
     WHEN 'invitations' THEN (SELECT count(*) FROM invitations t WHERE t.organization_id = organization)
     WHEN 'postbacks' THEN (SELECT count(*) FROM webhook_endpoints t WHERE t.organization_id = organization AND t.postback_method IS NOT NULL)
     WHEN 'saved_views' THEN (SELECT count(*) FROM saved_views t WHERE t.organization_id = organization)
@@ -1626,6 +1667,30 @@ BEGIN
            utm_source text, utm_medium text, utm_campaign text, utm_term text, utm_content text)
     ON CONFLICT DO NOTHING;
   RETURN CASE WHEN FOUND THEN 'made' ELSE 'known' END;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_may_get_certificate(asked text, own boolean, per_day integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+DECLARE
+  owner text := (SELECT organization_id FROM apps WHERE host = asked AND host_verified_at IS NOT NULL AND deleted_at IS NULL);
+BEGIN
+  IF owner IS NULL OR EXISTS (SELECT FROM certificate_hosts WHERE host = asked) THEN
+    RETURN owner IS NOT NULL;
+  END IF;
+  PERFORM pg_advisory_xact_lock(hashtextextended('certificates ' || owner, 5310926));
+  DELETE FROM certificate_hosts c WHERE c.organization_id = owner AND c.asked_at < now() - interval '1 day'
+    AND NOT EXISTS (SELECT FROM apps WHERE host = c.host AND host_verified_at IS NOT NULL AND deleted_at IS NULL);
+  INSERT INTO certificate_hosts (host, organization_id, is_own)
+    SELECT asked, owner, own
+     WHERE per_day > (SELECT count(*) FROM certificate_hosts c
+                       WHERE c.organization_id = owner AND c.is_own = own AND c.asked_at > now() - interval '1 day')
+    ON CONFLICT DO NOTHING;
+  RETURN EXISTS (SELECT FROM certificate_hosts WHERE host = asked);
 END $function$
 ;
 
@@ -1997,7 +2062,7 @@ AS $function$
 DECLARE
   old text;
 BEGIN
-  IF EXISTS (SELECT FROM click_holders WHERE holder = p_holder AND gone_at IS NOT NULL) THEN
+  IF (SELECT gone_at IS NOT NULL FROM click_holders WHERE holder = p_holder FOR UPDATE) THEN
     UPDATE click_shares SET is_given_up = false WHERE holder = p_holder AND is_given_up;
   END IF;
   INSERT INTO click_holders (holder, machine, instance, reported_at) VALUES (p_holder, p_machine, p_instance, now())
@@ -2211,10 +2276,11 @@ CREATE OR REPLACE FUNCTION public.signpost_trim_audit_log(rows_max integer)
  SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
+  oldest CONSTANT timestamptz := signpost_deletion_time() - interval '1 year';
   trimmed integer;
 BEGIN
   DELETE FROM audit_log WHERE id IN (
-    SELECT id FROM audit_log WHERE greatest(at, stored_at) < signpost_deletion_time() - interval '1 year' ORDER BY at LIMIT rows_max FOR UPDATE SKIP LOCKED);
+    SELECT id FROM audit_log WHERE at < oldest AND coalesce(stored_at, at) < oldest ORDER BY at LIMIT rows_max FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS trimmed = ROW_COUNT;
   RETURN trimmed;
 END $function$
@@ -2257,6 +2323,8 @@ CREATE TRIGGER link_codes_removal_noted AFTER DELETE ON public.link_codes FOR EA
 
 CREATE TRIGGER link_codes_removed_owed AFTER DELETE ON public.link_codes REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_changed_codes();
 
+CREATE TRIGGER count_sdk_link AFTER INSERT ON public.links FOR EACH ROW WHEN ((new.source = 'sdk'::text)) EXECUTE FUNCTION signpost_count_sdk_link();
+
 CREATE TRIGGER links_change_noted AFTER UPDATE ON public.links FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_link_change();
 
 CREATE TRIGGER links_changed_owed AFTER UPDATE ON public.links REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_changed_links();
@@ -2285,6 +2353,8 @@ ALTER TABLE public.apps ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.campaign_costs ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.certificate_hosts ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.click_shares ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.host_checks ENABLE ROW LEVEL SECURITY;
@@ -2312,6 +2382,8 @@ ALTER TABLE public.long_links_made ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.orphan_visits ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.saved_views ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.sdk_links_made ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.server_keys ENABLE ROW LEVEL SECURITY;
 
