@@ -104,8 +104,8 @@ export function apiParts(
 ): ApiParts {
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const tokens = new AccessTokens(secrets, clock);
-  const limits = configuredLimits(config);
-  const limiter = new RateLimiter(redis.script(limitScript), limits, new CountedAddresses(secrets), clock);
+  const counted = new CountedAddresses(secrets);
+  const limiter = new RateLimiter(redis.script(limitScript), configuredLimits(config), counted, clock);
   const auth = authParts({ db, redis, secrets, tokens, config, clock });
   const guardParts = { ...auth, db, limiter, tokens, clock };
   const state = new InstallationState({ db, secrets, log, sends: sent, writesSecretCheck: true });
@@ -153,7 +153,7 @@ export function apiParts(
     auditedActions: new Set(apiRoutes.filter(isChange).map(({ operationId }) => operationId)),
     webhooks: { refuseUrl: urlRuleWith(config), encryption },
   };
-  const deliverChanges = () => outbox.tell();
+  const { deliverChanges } = deps;
   const hostChecks = new HostChecks({ db, log, time, dnsServers: config.DNS_SERVERS, deliverChanges });
   const branch = { links: branchLinksWith(config), encryption, maySend };
   const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, time, deliverChanges, branch });

@@ -84,7 +84,10 @@ function isRun(line: string): boolean {
 test('every command of the pages is run by a test, or its section says that it is not', () => {
   const commands = pages.flatMap(commandsOf);
   expect(commands.length).toBeGreaterThan(50);
-  const followed = followedPages.flatMap((page) => blocksOf(page, readFileSync(`docs/${page}`, 'utf8')));
+  // deploy/faults/composed-stage.ts follows containers.md.
+  const followed = [...followedPages, 'containers.md'].flatMap((page) =>
+    blocksOf(page, readFileSync(`docs/${page}`, 'utf8')),
+  );
   const isFollowed = (line: string) =>
     followed.some(({ commands, reason }) => reason === null && commands.includes(line));
   const unmarked = commands.filter(({ line, section }) => !isRun(line) && !isFollowed(line) && !isNotRun.test(section));

@@ -85,7 +85,7 @@ test('an upgrade as documented leaves the number of pods to the scaler, and repl
         ...args,
       ]);
     /** The last section of the page, with the folder of this test. */
-    const commands = [...docs.slice(docs.indexOf('## Upgrade')).matchAll(/kubectl (.+)$/gm)].map(([, line = '']) =>
+    const commands = [...docs.slice(docs.indexOf('## Upgrade')).matchAll(/^ *kubectl (.+)$/gm)].map(([, line = '']) =>
       line.replace('deploy/kubernetes/example', overlay).replace('apply', 'apply --validate=false').split(' '),
     );
     expect(commands.map(([, ...words]) => words.join(' '))).toHaveLength(2);

@@ -126,7 +126,7 @@ export class Journal {
     return this.#size.bytes;
   }
 
-  /** The handle to append with; obtain it once and reuse it. */
+  /** The handle to append with, to be kept. */
   lane(kind: RecordKind, partition: number): JournalLane {
     return this.#group.lane(kind, partition);
   }
@@ -249,10 +249,7 @@ export class Journal {
     this.#isLockLost = !isHeld;
   }
 
-  /**
-   * A segment that was deleted while it was being written is written again into a new one. Frames that are already
-   * committed are sent a second time and dropped by the marks.
-   */
+  /** Writes a segment again that was deleted while it was being written. Marks drop frames that are already committed. */
   #saveDeleted(): void {
     const deleted = this.#segment;
     if (deleted === undefined || !deleted.isDeleted) return;

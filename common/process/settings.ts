@@ -264,11 +264,7 @@ export const settings = {
     'Query parameters of clicks that are passed on but never recorded (case-insensitive); none records all.',
   ),
   ADMIN_EMAIL: text('', 'E-mail address of the first user, created by npm start.'),
-  ADMIN_PASSWORD: text(
-    '',
-    'Password of the first user. If empty, it is generated, printed once on a terminal, and kept in login.json in DATA_DIR until it is changed.',
-    true,
-  ),
+  ADMIN_PASSWORD: text('', 'Password of the first user; if empty, generated and kept in login.json.', true),
   SHORT_LINK_DOMAIN: form(
     'localhost',
     domainOf,
@@ -311,18 +307,8 @@ export const settings = {
     'Wrong passwords allowed for one account; after that, the wait doubles with each further attempt.',
   ),
   RATE_LIMIT_LINKS: integer(30, 1, 1_000_000, 'Link creations per minute per user (API key: per app and IP).'),
-  RATE_LIMIT_MATCH: integer(
-    1000,
-    1,
-    10_000_000,
-    'POST /sdk/match requests per minute per app; one /24 or /64 gets a fifth.',
-  ),
-  RATE_LIMIT_EVENTS: integer(
-    500,
-    1,
-    10_000_000,
-    'POST /sdk/events requests per minute per app; one /24 or /64 gets a fifth.',
-  ),
+  RATE_LIMIT_MATCH: integer(1000, 1, 10_000_000, 'POST /sdk/match requests per minute per app; a fifth per network.'),
+  RATE_LIMIT_EVENTS: integer(500, 1, 10_000_000, 'POST /sdk/events requests per minute per app; a fifth per network.'),
   RATE_LIMIT_GENERAL: integer(100, 1, 10_000_000, 'All other requests per minute per user or server key, or per IP.'),
 
   INSTALLATION: form(

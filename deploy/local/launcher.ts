@@ -46,8 +46,8 @@ import type { Progress } from './progress.ts';
 import { RememberedPorts } from './remembered-ports.ts';
 import { checkSecret } from './secret-check.ts';
 import { startNats, startPostgres, startRedis } from './servers.ts';
-import type { ServiceManager } from './service-manager.ts';
 import type { Supervisor } from './supervisor.ts';
+import type { ServiceManager } from './systemd-unit.ts';
 
 const logCheckMs = 30_000;
 const storePauseMs = 5_000;

@@ -22,8 +22,8 @@ import { faultText, Launcher } from './launcher.ts';
 import { refuseMissingServers } from './missing-servers.ts';
 import { makeDataFolderPrivate } from './private-folder.ts';
 import { createProgress, type Progress } from './progress.ts';
-import { ServiceManager } from './service-manager.ts';
 import { Supervisor } from './supervisor.ts';
+import { ServiceManager } from './systemd-unit.ts';
 
 const parentCheckMs = 500;
 /** npm and the terminal may both forward one Ctrl-C; a signal later than this is a second one. */

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { expect, test, vi } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
 import { findProgram } from './programs.ts';
-import { ServiceManager } from './service-manager.ts';
+import { ServiceManager } from './systemd-unit.ts';
 
 /** Node has no datagram sockets of Unix. */
 const receiver = `
