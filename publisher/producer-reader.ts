@@ -38,7 +38,7 @@ export type ReadOutcome =
 export interface SegmentState {
   readonly no: number;
   readonly name: string;
-  /** First and last frame number seen in it, by lane. */
+  /** First and last frame number seen in it, by lane. It is deleted once all of these are committed. */
   readonly frames: Map<string, { readonly lane: Lane; first: number; last: number }>;
   /** Read to its end, and nothing will be appended to it. */
   isFinished: boolean;
@@ -138,7 +138,7 @@ export class ProducerReader {
   }
 
   /**
-   * The oldest frame on disk of each lane that was read, and the frames above it that are lost; empty until everything
+   * The oldest frame on disk of each lane that was read, whole or not, and the frames from there on that are lost; empty until everything
    * was read once. @param now by a clock that does not jump.
    */
   floors(now: number): LaneFloor[] {
@@ -308,18 +308,17 @@ export class ProducerReader {
     segment.isFinished = true;
     segment.bytes = this.#file?.bytesRead ?? 0;
     segment.tornBytes = tail.bytes;
-    for (const header of tail.headers) {
-      const seen = this.#seen.get(laneKeyOf(header));
-      if (seen === undefined || header.frame_no !== Math.max(seen.frames.top, seen.begun) + 1) continue;
-      seen.begun = header.frame_no;
-      seen.records.set(header.frame_no, header.records);
-    }
+    for (const header of tail.headers) this.#noteBegun(segment, header);
   }
 
   #note(segment: SegmentState, header: FrameHeader): void {
+    this.#see(header);
+    this.#noteIn(segment, header);
+  }
+
+  #noteIn(segment: SegmentState, header: FrameHeader): void {
     const key = laneKeyOf(header);
     const { frame_no, kind, partition } = header;
-    this.#see(key, frame_no);
     const seen = segment.frames.get(key);
     if (seen === undefined) {
       segment.frames.set(key, { lane: { kind, partition }, first: frame_no, last: frame_no });
@@ -329,8 +328,9 @@ export class ProducerReader {
     }
   }
 
-  #see(key: string, frameNo: number): void {
-    const lane = this.#laneOf(key, frameNo);
+  #see(header: FrameHeader): void {
+    const frameNo = header.frame_no;
+    const lane = this.#laneOf(header);
     if (frameNo < lane.low) {
       const { mark, ahead } = lane.frames;
       lane.frames = new FrameSet(frameNo - 1, mark < lane.low ? ahead : [[lane.low, mark], ...ahead]);
@@ -339,14 +339,27 @@ export class ProducerReader {
     lane.frames.add(frameNo);
   }
 
-  #laneOf(key: string, firstNo: number): SeenLane {
+  #laneOf(header: FrameHeader): SeenLane {
+    const key = laneKeyOf(header);
     let lane = this.#seen.get(key);
     if (lane === undefined) {
-      const low = this.#isWhole ? 1 : firstNo;
+      const low = this.#isWhole ? 1 : header.frame_no;
       lane = { frames: new FrameSet(low - 1), low, begun: 0, records: new Map() };
       this.#seen.set(key, lane);
     }
     return lane;
+  }
+
+  /**
+   * Notes a frame of which the header is there, but not what follows it. Perhaps no file has another of its lane. Its file
+   * stays until it is counted.
+   */
+  #noteBegun(segment: SegmentState, header: FrameHeader): void {
+    const seen = this.#laneOf(header);
+    seen.records.set(header.frame_no, header.records);
+    if (header.frame_no !== Math.max(seen.frames.top, seen.begun) + 1) return;
+    seen.begun = header.frame_no;
+    this.#noteIn(segment, header);
   }
 
   #noteDamage(segment: SegmentState, { offset, bytes, headers }: BadBytes): void {
@@ -355,8 +368,7 @@ export class ProducerReader {
       // Frames that were seen there before are lost now.
       this.#mustReadAgain = true;
     }
-    for (const header of headers)
-      this.#laneOf(laneKeyOf(header), header.frame_no).records.set(header.frame_no, header.records);
+    for (const header of headers) this.#noteBegun(segment, header);
   }
 
   /** The numbers of a lane that are in no file. */

@@ -301,7 +301,7 @@ export class Publisher {
       return;
     }
     const wasFull = this.#window.isFullWith(0);
-    const now = this.#options.system.time.now();
+    const now = this.#options.system.time.elapsed();
     for (const header of this.#window.acknowledge(token)) {
       this.counters.acknowledged++;
       if (ack.includes('"duplicate":')) this.counters.duplicates++;
@@ -349,7 +349,7 @@ export class Publisher {
       return;
     }
     this.#lanes.announced(announcement, (producerId) => this.#producers.has(producerId));
-    for (const { key, producerId, mark } of this.#lanes.skipped(announcement, this.#options.system.time.now())) {
+    for (const { key, producerId, mark } of this.#lanes.skipped(announcement, this.#options.system.time.elapsed())) {
       const producer = this.#producers.get(producerId);
       if (producer === undefined) continue;
       producer.attempt++;
