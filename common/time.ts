@@ -47,6 +47,6 @@ export const systemTime: Time = {
   atTurnEnd: (callback) => void setImmediate(callback),
 };
 
-export function sleep(time: Time, ms: number): Promise<void> {
+export function sleep(time: Pick<Time, 'after'>, ms: number): Promise<void> {
   return new Promise((done) => time.after(ms, done));
 }

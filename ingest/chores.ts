@@ -7,10 +7,10 @@ import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
 import { EVENT_AHEAD_MAX_MS } from '#common/event-time.ts';
 import { objectIn } from '#common/json-object.ts';
 import { machineNameTaken } from '#common/log/marks.ts';
-import type { Nats, NatsMessage } from '#common/stores/nats.ts';
-import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
+import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
+import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
-import { systemTime } from '#common/time.ts';
+import type { Time } from '#common/time.ts';
 import { ExpiredClaims } from './attribution/expired-claims.ts';
 import { type MemoryPolicy, memoryPolicyOf } from './attribution/redis-memory.ts';
 import type { Checkpoints } from './checkpoints.ts';
@@ -19,14 +19,15 @@ import { type Erasures, refreshMs } from './erasures.ts';
 import type { Retention } from './retention.ts';
 
 export interface ChoresOptions {
-  readonly nats: Nats;
-  readonly postgres: Postgres;
+  readonly nats: NatsClient;
+  readonly postgres: Queries;
   readonly redis: Redis | null;
   readonly checkpoints: Checkpoints;
-  readonly erasures: Erasures;
+  readonly erasures: Pick<Erasures, 'refresh'>;
   readonly retention: Retention;
   /** Whether this process currently owns partition 0. */
   readonly isFirst: () => boolean;
+  readonly time: Time;
   readonly log: (fields: object, line: string) => void;
 }
 
@@ -49,18 +50,18 @@ export class Chores {
   constructor(options: ChoresOptions) {
     this.#options = options;
     this.#claims = new ExpiredClaims(options.postgres);
-    this.deletionClock = new DeletionClock({ ...options, time: systemTime });
+    this.deletionClock = new DeletionClock(options);
   }
 
   start(): void {
-    const { nats } = this.#options;
+    const { nats, time } = this.#options;
     void ifReachable(() => this.deletionClock.advance());
-    const everyMinute = systemTime.every(MINUTE_MS, () => void this.#onMinute());
-    const refreshing = systemTime.every(refreshMs, () => void this.#refreshErasures());
+    const everyMinute = time.every(MINUTE_MS, () => void this.#onMinute());
+    const refreshing = time.every(refreshMs, () => void this.#refreshErasures());
     this.#ends.push(
       nats.subscribe(nats.names.progress, (message) => void this.#storeProgress(message)),
-      () => systemTime.clear(everyMinute),
-      () => systemTime.clear(refreshing),
+      () => time.clear(everyMinute),
+      () => time.clear(refreshing),
     );
   }
 
@@ -103,7 +104,7 @@ export class Chores {
 
   /** By machine, how far its clock is ahead of that of Postgres, in ms; only in the owner of partition 0. */
   get clocksAhead(): ReadonlyMap<string, number> {
-    const from = systemTime.elapsed() - clockKeptMs;
+    const from = this.#options.time.elapsed() - clockKeptMs;
     for (const [machine, { at }] of this.#clocks) if (at < from) this.#clocks.delete(machine);
     return new Map([...this.#clocks].map(([machine, { aheadMs }]) => [machine, aheadMs]));
   }
@@ -118,7 +119,7 @@ export class Chores {
       log({ machine, ahead_seconds }, "the clock of a machine is wrong: its records get the log's time");
     }
     if (this.#clocks.size < machinesMax || this.#clocks.has(machine))
-      this.#clocks.set(machine, { aheadMs, at: systemTime.elapsed() });
+      this.#clocks.set(machine, { aheadMs, at: this.#options.time.elapsed() });
   }
 
   /** Stores the progress that publishers report, for the `as_of` of queries. */

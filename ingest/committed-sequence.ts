@@ -1,6 +1,6 @@
 /**
  * Tracks the stream sequence up to which everything of a partition is committed, so that the log can be purged up to
- * it. Frames are committed in the order in which they were taken, so counting both is enough: a message is committed
+ * it; and likewise a time, for publishers. Frames are committed in the order in which they were taken, so counting both is enough: a message is committed
  * once as many frames are committed as had been taken when it was delivered. Sequences go back if the server loses its
  * tail, so the reader restarts whenever it is in doubt, and the sequence is unknown until then.
  */

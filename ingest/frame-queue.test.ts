@@ -108,6 +108,15 @@ test('frames that a journal has lost are closed once each, unless one of them is
   expect(closing([[7, 8, 2]])).toHaveLength(1);
 });
 
+test('a lost frame is closed although no other of its lane ever came, once the marks of the lane are known', () => {
+  const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
+  const queue = new FrameQueue(limits, [], systemTime, () => undefined);
+  const floor = { ...lane, floor: 1, lost: [[1, 1, 4] as const] };
+  expect(queue.gapsIn([floor])).toEqual([]);
+  queue.learn(0, queue.lanesToLearn([floor]), []);
+  expect(queue.gapsIn([floor])).toEqual([{ below: [], lost: [[1, 1, 4]], marks: { ...lane, mark: 1, ahead: [] } }]);
+});
+
 test('a gap below a journal’s oldest frame is closed, unless one of its frames is in progress or the lane’s mark is unread', () => {
   const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
   const marks = [{ ...lane, mark: 2, ahead: [[5, 6] as const, [9, 9] as const] }];
@@ -130,9 +139,11 @@ test('a gap below a journal’s oldest frame is closed, unless one of its frames
   const unknown = new FrameQueue(limits, [], systemTime, () => undefined);
   unknown.push(frame(7, 1));
   expect(unknown.gapsIn([{ ...lane, floor: 7 }])).toEqual([]);
-  expect(unknown.lanesToLearn([frame(7, 1), frame(8, 1)])).toEqual([{ producer_id: lane.producer_id, kind: 'click' }]);
-  unknown.learn(0, unknown.lanesToLearn([frame(7, 1)]), marks);
-  expect(unknown.lanesToLearn([frame(7, 1)])).toEqual([]);
+  expect(unknown.lanesToLearn([frame(7, 1).header, frame(8, 1).header])).toEqual([
+    { producer_id: lane.producer_id, kind: 'click' },
+  ]);
+  unknown.learn(0, unknown.lanesToLearn([frame(7, 1).header]), marks);
+  expect(unknown.lanesToLearn([frame(7, 1).header])).toEqual([]);
   expect(unknown.withoutCommitted([frame(6, 1), frame(7, 1)]).map(({ header }) => header.frame_no)).toEqual([7]);
 });
 

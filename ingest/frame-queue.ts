@@ -1,5 +1,5 @@
 /** Frames that were read and are not committed yet. Each is taken once, and the waiting bytes are bounded. */
-import { frameHeaderBytes } from '#common/log/frame.ts';
+import { frameHeaderBytes, type Lane } from '#common/log/frame.ts';
 import {
   type FrameRange,
   FrameSet,
@@ -206,13 +206,13 @@ export class FrameQueue {
     });
   }
 
-  /** Lanes of these frames that may have an old mark in Postgres. */
-  lanesToLearn(frames: readonly LogFrame[]): LaneName[] {
+  /** The lanes among these that may have an old mark in Postgres. */
+  lanesToLearn(given: readonly (LaneName & Lane)[]): LaneName[] {
     const lanes = new Map<string, LaneName>();
-    for (const { header } of frames) {
-      const key = laneKeyOf(header);
+    for (const { producer_id, kind, partition } of given) {
+      const key = laneKey(producer_id, { kind, partition });
       if (this.#lanes.get(key)?.isLearned === true || lanes.has(key)) continue;
-      lanes.set(key, { producer_id: header.producer_id, kind: header.kind });
+      lanes.set(key, { producer_id, kind });
     }
     return [...lanes.values()];
   }

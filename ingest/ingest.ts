@@ -200,6 +200,7 @@ export class Ingest {
     return new Chores({
       ...{ nats, postgres, redis, checkpoints: this.#checkpoints, erasures: this.#erasures, retention: this.retention },
       isFirst: () => this.partitions.of(0)?.state === 'running',
+      time: systemTime,
       log: this.#options.log,
     });
   }

@@ -111,6 +111,7 @@ export class LogReader implements ReaderProgress {
   #restart: Timer | undefined;
   #isStarted = false;
   readonly #committed = new CommittedSequence();
+  readonly #committedTime = new CommittedSequence();
 
   constructor(options: LogReaderOptions) {
     this.#options = options;
@@ -120,6 +121,12 @@ export class LogReader implements ReaderProgress {
   get committedSequence(): number | undefined {
     const { frames } = this.#options;
     return frames === undefined || this.#consumer === '' ? undefined : this.#committed.at(frames.committed());
+  }
+
+  /** `time.elapsed()` at which everything that the log had is committed; `undefined` while unknown. */
+  get committedAt(): number | undefined {
+    const { frames } = this.#options;
+    return frames === undefined || this.#consumer === '' ? undefined : this.#committedTime.at(frames.committed());
   }
 
   start(): void {
@@ -162,6 +169,7 @@ export class LogReader implements ReaderProgress {
     if (this.#consumer !== '') nats.publish(nats.names.api('CONSUMER.DELETE', this.#consumer), Buffer.alloc(0));
     this.#consumer = '';
     this.#committed.forget();
+    this.#committedTime.forget();
     this.#isPulling = false;
   }
 
@@ -239,8 +247,10 @@ export class LogReader implements ReaderProgress {
   }
 
   #noteCaughtUp(): void {
-    this.caughtUpAt = this.#options.time.elapsed();
-    this.#options.onCaughtUp();
+    const { time, frames, onCaughtUp } = this.#options;
+    this.caughtUpAt = time.elapsed();
+    if (frames !== undefined) this.#committedTime.reached(this.caughtUpAt, frames.taken());
+    onCaughtUp();
   }
 
   #reached(sequence: number): void {

@@ -12,6 +12,8 @@ export interface MarkExchangeOptions {
   readonly installationId: string;
   readonly nats: NatsClient;
   readonly time: Time;
+  /** `elapsed()` at which the log had nothing that is not committed; `undefined` while unknown. */
+  readonly committedAt: () => number | undefined;
 }
 
 const idleAnnounceMs = 1_000;
@@ -19,7 +21,7 @@ const idleAnnounceMs = 1_000;
 const floorsMax = 100_000;
 
 export class MarkExchange {
-  /** Stream time (epoch ms) up to which everything is stored. */
+  /** Stream time (epoch ms) from which on the log is read. */
   committedTo = 0;
   readonly #options: MarkExchangeOptions;
   /** By a clock that can't jump. */
@@ -30,18 +32,20 @@ export class MarkExchange {
     this.#options = options;
   }
 
-  announce(lanes: readonly LaneMarks[], committedTo = this.committedTo): void {
-    const { nats, partition, installationId: installation_id, time } = this.#options;
-    this.#announcedAt = time.elapsed();
-    for (const bytes of encodeAnnouncements({ installation_id, partition, committed_to: committedTo, lanes })) {
+  announce(lanes: readonly LaneMarks[]): void {
+    const { nats, partition, installationId: installation_id, time, committedAt } = this.#options;
+    const now = time.elapsed();
+    const at = committedAt();
+    this.#announcedAt = now;
+    const ago = at === undefined ? {} : { committed_ago: Math.ceil(now - at) };
+    for (const bytes of encodeAnnouncements({ installation_id, partition, ...ago, lanes })) {
       nats.publish(nats.names.marks, bytes);
     }
   }
 
   /** Announces, at most once a second, that everything up to now is stored. */
   announceIdle(): void {
-    const { time } = this.#options;
-    if (time.elapsed() - this.#announcedAt >= idleAnnounceMs) this.announce([], time.now());
+    if (this.#options.time.elapsed() - this.#announcedAt >= idleAnnounceMs) this.announce([]);
   }
 
   noteFloors(floors: readonly LaneFloor[]): void {

@@ -4,6 +4,7 @@
  */
 import type { FormChanges } from './batch-builder.ts';
 import type { BatchNumbers } from './batch-numbers.ts';
+import type { LaneName } from './checkpoints.ts';
 import type { FormedBatch, LogFrame } from './formed-batch.ts';
 import type { HeldPartition } from './held-partition.ts';
 
@@ -26,7 +27,7 @@ export class PartitionBatches {
   async form(frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
     const { parts, queue, inDoubt, counters } = this.#held;
     parts.failpoints.pass('taken');
-    await this.#recallMarks(frames);
+    await this.recallMarks(this.#held.queue.lanesToLearn(frames.map(({ header }) => header)));
     const fresh = queue.withoutCommitted(frames);
     const batch = await this.#held.patiently(async () => {
       const stored = await inDoubt.storedOf(fresh, parts.store);
@@ -53,9 +54,8 @@ export class PartitionBatches {
    * Lanes that are new to this owner may have been silent for so long that their marks were not read.
    * @throws LeaseLost
    */
-  async #recallMarks(frames: readonly LogFrame[]): Promise<void> {
+  async recallMarks(lanes: readonly LaneName[]): Promise<void> {
     const { queue, parts, lease, partition, counters } = this.#held;
-    const lanes = queue.lanesToLearn(frames);
     if (lanes.length === 0) return;
     const marks = await this.#held.patiently(() => parts.checkpoints.recallMarks(lease.lease, lanes));
     queue.learn(partition, lanes, marks);

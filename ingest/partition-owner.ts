@@ -80,7 +80,7 @@ export class PartitionOwner {
 
   constructor(options: OwnerOptions) {
     this.#options = options;
-    this.#exchange = new MarkExchange(options);
+    this.#exchange = new MarkExchange({ ...options, committedAt: () => this.#reader?.committedAt });
     this.#wait = new StoppableWait(options.time, () => this.#isStopping);
   }
 

@@ -186,9 +186,7 @@ test('a replay counts and names the records that neither ClickHouse nor the log 
   const { lines, isFaulty } = await admin('replay', '--from', from);
   expect(isFaulty).toBe(true);
   expect(lines[0]).toMatch(/^0 rows stored/);
-  expect(lines[1]).toMatch(
-    new RegExp(`^missing: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`),
-  );
+  expect(lines[1]).toMatch(new RegExp(`^missing: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`));
   await second.stop();
 });
 

@@ -366,7 +366,13 @@ test('closing gaps sets no mark back that a batch moves at the same time', async
   await owner.sink.store(await owner.sink.batches.form([known]));
   const lane = { producer_id: first.header.producer_id, kind: 'click', partition: 0 } as const;
   const nats = { names: { marks: '' }, publish: () => undefined } as unknown as NatsClient;
-  const exchange = new MarkExchange({ partition: 0, installationId: '', nats, time: systemTime });
+  const exchange = new MarkExchange({
+    partition: 0,
+    installationId: '',
+    nats,
+    time: systemTime,
+    committedAt: () => undefined,
+  });
   exchange.noteFloors([{ ...lane, floor: first.header.frame_no + 3 }]);
   const loop = new StoringLoop(owner.sink, exchange);
   const batch = await owner.sink.batches.form([next]);

@@ -90,8 +90,11 @@ export class StoringLoop {
   closeGaps(): void {
     const { queue } = this.#sink.held;
     const floors = this.#exchange.takeFloors();
-    if (queue.gapsIn(floors).length === 0) return;
+    // No frame of such a lane may ever come.
+    const unknown = queue.lanesToLearn(floors.filter(({ lost }) => lost !== undefined));
+    if (queue.gapsIn(floors).length + unknown.length === 0) return;
     const closed = this.inTurn(async () => {
+      await this.#sink.batches.recallMarks(unknown);
       const gaps = queue.gapsIn(floors);
       await this.#sink.closeGaps(gaps);
       this.#exchange.announce(gaps.map((gap) => gap.marks));

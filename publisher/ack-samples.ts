@@ -12,8 +12,8 @@ interface Sample {
   to: number;
   /** Earliest time of writing among them. */
   readonly writtenAt: number;
-  /** Latest time of acknowledgement among them; 0 while one is not acknowledged. */
-  acknowledgedAt: number;
+  /** Latest time of acknowledgement among them; `undefined` while one is not acknowledged. */
+  acknowledgedAt: number | undefined;
 }
 
 export class AckSamples {
@@ -24,9 +24,9 @@ export class AckSamples {
     if (last !== undefined && frameNo <= last.to) return;
     if (last !== undefined && (writtenAt - last.writtenAt < sampleMs || this.#samples.length >= samplesMax)) {
       last.to = frameNo;
-      last.acknowledgedAt = 0;
+      last.acknowledgedAt = undefined;
     } else {
-      this.#samples.push({ to: frameNo, writtenAt, acknowledgedAt: 0 });
+      this.#samples.push({ to: frameNo, writtenAt, acknowledgedAt: undefined });
     }
   }
 
@@ -52,11 +52,11 @@ export class AckSamples {
   /** Whether frames acknowledged before that time are still not committed. */
   isPassedOver(marks: FrameSet, before: number): boolean {
     const oldest = this.#samples.find((sample) => sample.to > marks.mark);
-    return oldest !== undefined && oldest.acknowledgedAt !== 0 && oldest.acknowledgedAt < before;
+    return oldest?.acknowledgedAt !== undefined && oldest.acknowledgedAt < before;
   }
 
   /** All frames are sent again, so none counts as acknowledged. */
   publishAgain(): void {
-    for (const sample of this.#samples) sample.acknowledgedAt = 0;
+    for (const sample of this.#samples) sample.acknowledgedAt = undefined;
   }
 }

@@ -2,13 +2,11 @@
 import type { FrameHeader } from '#common/log/frame.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
 import { type Announcement, FrameSet, laneKey, laneKeyOf } from '#common/log/marks.ts';
-import type { Time } from '#common/time.ts';
 import { AckSamples } from './ack-samples.ts';
 
 /**
- * An uncommitted frame counts as skipped only this long after the sink has passed its time, because the clocks of
- * machines differ. A clock that is further ahead only delays the repetition: nothing is lost, and the marks drop
- * duplicates.
+ * An uncommitted frame counts as skipped only this long after the sink has passed its time, because acknowledgements and
+ * announcements travel. If one takes longer, the frame is only repeated: the marks drop duplicates.
  */
 const skippedMs = 60_000;
 const nothing = new FrameSet();
@@ -40,7 +38,7 @@ export class LaneProgress {
     this.#lane(key, header.producer_id, header.partition).published.saw(header.frame_no, writtenAt);
   }
 
-  /** @param now by `elapsed()`. */
+  /** @param now by a clock that cannot jump. */
   acknowledged(header: FrameHeader, now: number): void {
     const { producer_id, partition, frame_no } = header;
     const { published, committed } = this.#lane(laneKeyOf(header), producer_id, partition);
@@ -61,19 +59,13 @@ export class LaneProgress {
   /**
    * Lanes with frames that the sink skipped or that expired from the log, including lanes of partitions without an
    * owner. From now on, those frames count as not acknowledged.
-   * @param time of this machine. Its wall clock may jump between an acknowledgement and this call, so both count by the
-   * other one. If it is behind the sink's clock, `committed_to` is in its future, so the earlier of the two times counts.
+   * @param now by the clock of the acknowledgements, which cannot jump: the wall clocks of machines may be years apart.
    */
-  skipped({ partition, committed_to }: Announcement, time: Pick<Time, 'now' | 'elapsed'>): SkippedLane[] {
+  skipped({ partition, committed_ago }: Announcement, now: number): SkippedLane[] {
     const found: SkippedLane[] = [];
-    const now = time.elapsed();
-    const committedTo = now - (time.now() - committed_to);
     for (const [key, lane] of this.#lanes) {
-      const isRead = lane.partition === partition;
-      const before = Math.max(
-        isRead ? Math.min(committedTo, now) - skippedMs : Number.NEGATIVE_INFINITY,
-        now - logAgeMaxMs,
-      );
+      const isRead = lane.partition === partition && committed_ago !== undefined;
+      const before = Math.max(isRead ? now - committed_ago - skippedMs : Number.NEGATIVE_INFINITY, now - logAgeMaxMs);
       if (!lane.published.isPassedOver(lane.committed, before)) continue;
       lane.published.publishAgain();
       found.push({ key, producerId: lane.producerId, mark: lane.committed.mark });

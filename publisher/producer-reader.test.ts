@@ -202,6 +202,27 @@ test('the last frame is lost, not cut off, if its header is there and its length
   expect(lostOf(readerOf(false))).toEqual({});
 });
 
+test.each([
+  ['in front of others', (): void => segment(1, frame(1), flipped(frame(1, 7), 70), frame(2))],
+  [
+    'at the end of a file',
+    () => {
+      segment(1, frame(1), flipped(frame(1, 7), 70));
+      segment(2, frame(2));
+    },
+  ],
+])('a damaged frame %s is lost, although no file has another of its lane', (_, write) => {
+  write();
+  const reader = readerOf(false);
+  expect(lostOf(reader)).toEqual({ 7: [[1, 1, 1]] });
+  expect(reader.floors(10_000).map(({ partition, floor }) => [partition, floor])).toEqual([
+    [0, 1],
+    [7, 1],
+  ]);
+  // The file is not deleted before the loss is counted.
+  expect(reader.segments[0]?.frames.get(`${producer_id}:click:7`)).toMatchObject({ first: 1, last: 1 });
+});
+
 test('the magic text, a header or a whole frame of another producer in a payload does not mislead the search', () => {
   const other = Buffer.alloc(200);
   const header = { kind: 'click', partition: 0, frame_no: 9, records: 1, written_at: 1 } as const;

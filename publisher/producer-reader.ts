@@ -38,7 +38,7 @@ export type ReadOutcome =
 export interface SegmentState {
   readonly no: number;
   readonly name: string;
-  /** First and last frame number seen in it, by lane. */
+  /** First and last frame number seen in it, by lane. It is deleted once all of these are committed. */
   readonly frames: Map<string, { first: number; last: number }>;
   /** Read to its end, and nothing will be appended to it. */
   isFinished: boolean;
@@ -132,8 +132,8 @@ export class ProducerReader {
   }
 
   /**
-   * The oldest frame on disk of each lane that was read, and the frames above it that are lost; empty until everything
-   * was read once. @param now by a clock that does not jump.
+   * The oldest frame on disk of each lane that was read, whole or not, and the frames from there on that are lost; empty
+   * until everything was read once. @param now by a clock that does not jump.
    */
   floors(now: number): LaneFloor[] {
     if (!this.#hasReachedEnd) return [];
@@ -315,17 +315,16 @@ export class ProducerReader {
     segment.isFinished = true;
     segment.bytes = this.#file?.bytesRead ?? 0;
     segment.tornBytes = tail.bytes;
-    for (const header of tail.headers) {
-      const seen = this.#seen.get(laneKeyOf(header));
-      if (seen === undefined || header.frame_no !== Math.max(seen.frames.top, seen.begun) + 1) continue;
-      seen.begun = header.frame_no;
-      seen.records.set(header.frame_no, header.records);
-    }
+    for (const header of tail.headers) this.#noteBegun(segment, header);
   }
 
   #note(segment: SegmentState, header: FrameHeader): void {
-    const key = laneKeyOf(header);
     this.#see(header);
+    this.#noteIn(segment, header);
+  }
+
+  #noteIn(segment: SegmentState, header: FrameHeader): void {
+    const key = laneKeyOf(header);
     const { frame_no } = header;
     const seen = segment.frames.get(key);
     if (seen === undefined) {
@@ -337,7 +336,7 @@ export class ProducerReader {
   }
 
   #see(header: FrameHeader): void {
-    const { frame_no: frameNo } = header;
+    const frameNo = header.frame_no;
     const lane = this.#laneOf(header);
     if (frameNo < lane.low) {
       const { mark, ahead } = lane.frames;
@@ -359,13 +358,22 @@ export class ProducerReader {
     return lane;
   }
 
+  /** Notes a frame with a header but without the rest. Its file stays until it is counted. */
+  #noteBegun(segment: SegmentState, header: FrameHeader): void {
+    const seen = this.#laneOf(header);
+    seen.records.set(header.frame_no, header.records);
+    if (header.frame_no !== Math.max(seen.frames.top, seen.begun) + 1) return;
+    seen.begun = header.frame_no;
+    this.#noteIn(segment, header);
+  }
+
   #noteDamage(segment: SegmentState, { offset, bytes, headers }: BadBytes): void {
     if (!segment.damage.has(offset)) {
       segment.damage.set(offset, `a damaged place at byte ${offset}, ${bytes} bytes,`);
       // Frames that were seen there before are lost now.
       this.#mustReadAgain = true;
     }
-    for (const header of headers) this.#laneOf(header).records.set(header.frame_no, header.records);
+    for (const header of headers) this.#noteBegun(segment, header);
   }
 
   /** The numbers of a lane that are in no file. */

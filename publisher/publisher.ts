@@ -350,7 +350,7 @@ export class Publisher {
       return;
     }
     this.#lanes.announced(announcement, (producerId) => this.#producers.has(producerId));
-    for (const { key, producerId, mark } of this.#lanes.skipped(announcement, this.#options.system.time)) {
+    for (const { key, producerId, mark } of this.#lanes.skipped(announcement, this.#options.system.time.elapsed())) {
       const producer = this.#producers.get(producerId);
       if (producer === undefined) continue;
       producer.attempt++;

@@ -42,7 +42,7 @@ test('an announcement is read back, and an invalid one is rejected', () => {
     mark: n,
     ahead: [[n + 2, n + 3]] as const,
   }));
-  const read = encodeAnnouncements({ installation_id: '', partition: 0, committed_to: 5, lanes }).map(
+  const read = encodeAnnouncements({ installation_id: '', partition: 0, committed_ago: 5, lanes }).map(
     decodeAnnouncement,
   );
   expect(read.flatMap((one) => one?.lanes)).toEqual(lanes);
@@ -50,8 +50,8 @@ test('an announcement is read back, and an invalid one is rejected', () => {
     '',
     '{}',
     '[]',
-    '{"partition":0,"committed_to":-1,"lanes":[]}',
-    '{"partition":0,"committed_to":1,"lanes":[{}]}',
+    '{"partition":0,"committed_ago":-1,"lanes":[]}',
+    '{"partition":0,"committed_ago":1,"lanes":[{}]}',
   ]) {
     expect(decodeAnnouncement(Buffer.from(text))).toBeUndefined();
   }
@@ -74,7 +74,7 @@ test('the next frame always has room, however many ranges are ahead', () => {
 test('an announcement with an invalid lane is rejected', () => {
   const lane = { producer_id: 'p', kind: 'click', partition: 0, mark: 1, ahead: [] };
   for (const wrong of [{ ahead: [[1, 'x']] }, { ahead: [[-1, 2]] }, { ahead: 7 }, { mark: -1 }, { kind: 'x' }]) {
-    const text = JSON.stringify({ partition: 0, committed_to: 1, lanes: [{ ...lane, ...wrong }] });
+    const text = JSON.stringify({ partition: 0, committed_ago: 1, lanes: [{ ...lane, ...wrong }] });
     expect(decodeAnnouncement(Buffer.from(text)), text).toBeUndefined();
   }
 });

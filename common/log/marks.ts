@@ -129,8 +129,11 @@ export interface Announcement {
   /** The installation whose marks these are; empty from versions that had none. */
   readonly installation_id: string;
   readonly partition: number;
-  /** Stream time (epoch ms) up to which every message of this partition was read and committed. */
-  readonly committed_to: number;
+  /**
+   * Every message of this partition that the log had stored this long ago is committed: in ms before this was sent, by a
+   * clock that cannot jump. Absent while unknown.
+   */
+  readonly committed_ago?: number;
   readonly lanes: readonly LaneMarks[];
 }
 
@@ -138,7 +141,14 @@ export function encodeAnnouncements(announcement: Announcement): Buffer[] {
   const messages: Buffer[] = [];
   for (let at = 0; at === 0 || at < announcement.lanes.length; at += lanesPerAnnouncement) {
     messages.push(
-      Buffer.from(JSON.stringify({ ...announcement, lanes: announcement.lanes.slice(at, at + lanesPerAnnouncement) })),
+      // Publishers of earlier versions require `committed_to`, a time by another machine's clock.
+      Buffer.from(
+        JSON.stringify({
+          committed_to: 0,
+          ...announcement,
+          lanes: announcement.lanes.slice(at, at + lanesPerAnnouncement),
+        }),
+      ),
     );
   }
   return messages;
@@ -152,8 +162,9 @@ export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
   } catch {
     return undefined;
   }
-  if (!isObject(parsed) || !isCount(parsed.partition) || !isCount(parsed.committed_to) || !Array.isArray(parsed.lanes))
-    return undefined;
+  if (!isObject(parsed) || !isCount(parsed.partition) || !Array.isArray(parsed.lanes)) return undefined;
+  const ago = parsed.committed_ago;
+  if (ago !== undefined && !isCount(ago)) return undefined;
   const lanes: LaneMarks[] = [];
   for (const lane of parsed.lanes) {
     const marks = laneMarksOf(lane);
@@ -161,7 +172,7 @@ export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
     lanes.push(marks);
   }
   const installation_id = typeof parsed.installation_id === 'string' ? parsed.installation_id : '';
-  return { installation_id, partition: parsed.partition, committed_to: parsed.committed_to, lanes };
+  return { installation_id, partition: parsed.partition, ...(ago === undefined ? {} : { committed_ago: ago }), lanes };
 }
 
 /**

@@ -4,14 +4,16 @@
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { SECOND_MS } from '#common/durations.ts';
 import type { Queries } from '#common/stores/postgres.ts';
+import { sleep, systemTime, type Time } from '#common/time.ts';
 import type { Part } from './lifecycle.ts';
 import { packageRoot } from './paths.ts';
 
 /** Empty if the store has the schema, or what it lacks; null while it does not answer. */
 type SchemaLack = () => Promise<string | null>;
 
-const retryMs = 1_000;
+const retryMs = SECOND_MS;
 
 /** Migrations of this release; other files of the folder have other names. */
 const migrationsIn = (folder: string) =>
@@ -73,6 +75,8 @@ interface SchemaWaitOptions {
   /** Whether the process can do nothing without these stores, and waits for their answers too. */
   readonly needs?: boolean;
   readonly log: { warn(fields: object, message: string): void };
+  /** Replaced in tests. */
+  readonly time?: Pick<Time, 'after'>;
 }
 
 /** A part that starts once no store is known to lack a migration; and a readiness check. */
@@ -107,7 +111,7 @@ export class SchemaWait implements Part {
       const reason = lack ?? 'a store whose schema is needed does not answer';
       if (reason !== logged) this.#options.log.warn({ reason }, 'waiting for the schema');
       logged = reason;
-      await new Promise((resolve) => setTimeout(resolve, retryMs));
+      await sleep(this.#options.time ?? systemTime, retryMs);
     }
   }
 

@@ -33,7 +33,7 @@ export interface SubscribeOptions {
   readonly group?: string;
 }
 
-interface PublishOptions {
+export interface PublishOptions {
   readonly reply?: string;
   readonly messageId?: string;
   /** A header of its own, for a message with an id. */

@@ -39,7 +39,15 @@ export interface EdgeOptions {
 export interface RecentId {
   readonly kind: 'install' | 'event';
   readonly id: string;
-  readonly time: number;
+  readonly at: SentTime;
+}
+
+/** Epoch milliseconds. */
+interface SentTime {
+  /** By a right clock. */
+  readonly right: number;
+  /** By the clock of the machine. */
+  readonly own: number;
 }
 
 const clickShare = 0.6;
@@ -149,7 +157,7 @@ export class EdgeSlot {
 
   #send(program: Program, journal: Journal): void {
     const { scheduler } = program;
-    const { turnMs, recordsPerTurnMax, isLoaded, answers, clicks } = this.#options;
+    const { machine, turnMs, recordsPerTurnMax, isLoaded, answers, clicks } = this.#options;
     const { random } = scheduler;
     const partitions = this.#options.partitions();
     const clickLanes = new ClickLanes(journal, partitions, random.between(0, partitions - 1));
@@ -159,15 +167,16 @@ export class EdgeSlot {
         return;
       }
       for (let left = random.between(1, recordsPerTurnMax); left > 0; left--) {
-        const what = this.#draw(random, program.time.now());
-        const { kind, id } = what;
+        const own = program.time.now();
+        const what = this.#draw(random, { own, right: Math.floor(machine.clock.wallAtZero + scheduler.now) });
+        const { kind, id, at } = what;
         const lane =
           kind === 'click'
             ? clickLanes.at(program.time.now())
             : journal.lane(kind, partitionOf(simulatedApp, id, partitions));
-        const number = answers.open(this.name, scheduler.now, what);
-        const click_id = kind === 'click' && clicks !== undefined ? idOf('clk', what.time, scheduler) : undefined;
-        const click = click_id === undefined ? undefined : { n: number, click_id, time: what.time };
+        const number = answers.open(this.name, scheduler.now, { kind, id, time: at.right });
+        const click_id = kind === 'click' && clicks !== undefined ? idOf('clk', at.own, scheduler) : undefined;
+        const click = click_id === undefined ? undefined : { n: number, click_id, time: at.own };
         if (click !== undefined) clicks?.sent.push(click);
         const settle = (answer: 'kept' | 'refused') => {
           if (program.isDead) return;
@@ -176,7 +185,7 @@ export class EdgeSlot {
           if (click !== undefined && answer === 'kept') clicks?.kept.push(click);
         };
         const more = click_id === undefined ? {} : clickFields(click_id);
-        const record: SimulatedRecord = { n: number, time: what.time, ...(id === '' ? {} : { id }), ...more };
+        const record: SimulatedRecord = { n: number, time: at.own, ...(id === '' ? {} : { id }), ...more };
         journal.append(lane, JSON.stringify(record), {
           committed: () => settle('kept'),
           refused: () => settle('refused'),
@@ -188,20 +197,22 @@ export class EdgeSlot {
     next();
   }
 
-  #draw(random: SeededRandom, now: number): { kind: RecordKind; id: string; time: number } {
-    if (random.next() < clickShare)
-      return { kind: 'click', id: '', time: random.next() < oldClickShare ? now - oldClickMs : now };
+  #draw(random: SeededRandom, at: SentTime): { kind: RecordKind; id: string; at: SentTime } {
+    if (random.next() < clickShare) {
+      const age = random.next() < oldClickShare ? oldClickMs : 0;
+      return { kind: 'click', id: '', at: { own: Math.max(1, at.own - age), right: at.right - age } };
+    }
     const { recentIds } = this.#options;
     if (recentIds.length > 0 && random.next() < repeatShare) {
       const repeated = random.pick(recentIds);
       // A repeated install keeps the time of the first one.
-      return repeated.kind === 'install' ? repeated : { ...repeated, time: now };
+      return repeated.kind === 'install' ? repeated : { ...repeated, at };
     }
     const share = random.next();
     // A match is never sent again.
-    if (share >= 1 - matchShare) return { kind: 'match', id: `match-${Math.floor(random.next() * 1e12)}`, time: now };
+    if (share >= 1 - matchShare) return { kind: 'match', id: `match-${Math.floor(random.next() * 1e12)}`, at };
     const kind = share < installShare ? 'install' : 'event';
-    const fresh = { kind, id: `${kind}-${Math.floor(random.next() * 1e12)}`, time: now } as const;
+    const fresh = { kind, id: `${kind}-${Math.floor(random.next() * 1e12)}`, at } as const;
     recentIds.push(fresh);
     if (recentIds.length > recentIdsMax) recentIds.shift();
     return fresh;

@@ -2,8 +2,9 @@
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Program } from './program.ts';
 import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
-import { noDiskFaults } from './simulated-disk.ts';
+import { noDiskFaults, type SimulatedDisk } from './simulated-disk.ts';
 import type { World } from './world.ts';
+import { clocksOf, errorOf } from './wrong-clocks.ts';
 
 export interface Fault {
   readonly name: string;
@@ -11,10 +12,7 @@ export interface Fault {
   readonly hit: (world: World) => (() => void) | undefined;
 }
 
-/**
- * The maximum error of a clock, so that two clocks differ by less than a minute: a publisher whose clock differs by
- * more waits for as long as the difference before it repeats frames that the sink has skipped.
- */
+/** The maximum error of a clock that counts as right. */
 const clockOffMsMax = 25_000;
 
 const partitionsMax = 4;
@@ -101,41 +99,22 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'log refuses',
-    hit: (world) => {
-      world.nats.isRefusing = true;
-      return () => {
-        world.nats.isRefusing = false;
-      };
-    },
+    hit: ({ nats }) => setUntil(nats, 'isRefusing', [true, false]),
   },
   {
     name: 'log loses deliveries',
-    hit: ({ nats, scheduler }) => {
-      nats.lostDeliveries = scheduler.random.next() ** 2;
-      return () => {
-        nats.lostDeliveries = 0;
-      };
-    },
+    hit: ({ nats, scheduler }) => setUntil(nats, 'lostDeliveries', [scheduler.random.next() ** 2, 0]),
   },
   {
     name: 'locks cannot be checked',
     hit: (world) => {
       const { lockFaults } = world.scheduler.random.pick(world.edges);
-      lockFaults.unknown = world.scheduler.random.next();
-      return () => {
-        lockFaults.unknown = 0;
-      };
+      return setUntil(lockFaults, 'unknown', [world.scheduler.random.next(), 0]);
     },
   },
   {
     name: 'network cut',
-    hit: (world) => {
-      const { link } = world.scheduler.random.pick(world.machines);
-      link.isCut = true;
-      return () => {
-        link.isCut = false;
-      };
-    },
+    hit: ({ machines, scheduler }) => setUntil(scheduler.random.pick(machines).link, 'isCut', [true, false]),
   },
   {
     name: 'network cut for days in which the log is wiped',
@@ -156,10 +135,7 @@ export const faults: readonly Fault[] = [
     hit: (world) => {
       const { random } = world.scheduler;
       const { link } = random.pick(world.machines);
-      link.latencyMsMax = random.pick([20, 200, 3_000]);
-      return () => {
-        link.latencyMsMax = 1;
-      };
+      return setUntil(link, 'latencyMsMax', [random.pick([20, 200, 3_000]), 1]);
     },
   },
   {
@@ -199,6 +175,10 @@ export const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'disk damages a journal',
+    hit: ({ damage, edges, scheduler }) => void damage.do(scheduler.random.pick(edges), scheduler),
+  },
+  {
     name: 'process killed in a write',
     hit: (world) => diskFault(world, () => ({ killedInWrite: 0.2 })),
   },
@@ -233,6 +213,17 @@ export const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'ClickHouse without power',
+    hit: ({ clickhouse }) => {
+      clickhouse.losePower();
+      return () => clickhouse.start();
+    },
+  },
+  {
+    name: 'ClickHouse refuses',
+    hit: ({ clickhouse, scheduler }) => setUntil(clickhouse, 'refuses', [scheduler.random.next() * 0.5, 0]),
+  },
+  {
     name: 'ClickHouse loses answers',
     hit: ({ clickhouse, scheduler }) => callFault(clickhouse, { lost: scheduler.random.next() * 0.5 }),
   },
@@ -243,21 +234,12 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'ClickHouse slow within an insert',
-    hit: ({ clickhouse, scheduler }) => {
-      clickhouse.stepMsMax = scheduler.random.pick([50, 1_000, 20_000]);
-      return () => {
-        clickhouse.stepMsMax = 1;
-      };
-    },
+    hit: ({ clickhouse, scheduler }) =>
+      setUntil(clickhouse, 'stepMsMax', [scheduler.random.pick([50, 1_000, 20_000]), 1]),
   },
   {
     name: 'ClickHouse dies within inserts',
-    hit: ({ clickhouse, scheduler }) => {
-      clickhouse.diesInStep = scheduler.random.next() * 0.3;
-      return () => {
-        clickhouse.diesInStep = 0;
-      };
-    },
+    hit: ({ clickhouse, scheduler }) => setUntil(clickhouse, 'diesInStep', [scheduler.random.next() * 0.3, 0]),
   },
   {
     name: 'ClickHouse dies within inserts, and repairs arrive late',
@@ -328,13 +310,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'Redis full',
-    hit: ({ redis }) => {
-      if (redis === undefined) return undefined;
-      redis.isFull = true;
-      return () => {
-        redis.isFull = false;
-      };
-    },
+    hit: ({ redis }) => redis && setUntil(redis, 'isFull', [true, false]),
   },
   {
     name: 'Redis loses answers',
@@ -352,10 +328,20 @@ export const faults: readonly Fault[] = [
       const { random } = world.scheduler;
       const ms = Math.round((2 * random.next() - 1) * clockOffMsMax);
       const machine = random.next() < 0.3 ? undefined : random.pick(world.machines);
-      if (machine === undefined) random.pick([world.nats, world.postgres]).clockOffsetMs = ms;
+      if (machine === undefined) random.pick([world.nats, world.postgres, world.clickhouse]).clockOffsetMs = ms;
       else machine.clock.wallOffsetMs = ms;
       world.scheduler.note(() => `the clock of ${machine?.name ?? 'a server'} is off by ${ms} ms`);
       return undefined;
+    },
+  },
+  {
+    name: 'clock jump of years',
+    hit: (world) => {
+      const { random } = world.scheduler;
+      if (!world.shape.areClocksOff) return undefined;
+      const clock = random.pick(clocksOf(world));
+      clock.setOff(errorOf(clock, random));
+      return random.next() < 0.5 ? undefined : () => clock.setOff(0);
     },
   },
   {
@@ -370,11 +356,23 @@ export const faults: readonly Fault[] = [
 
 function diskFault(
   world: World,
-  changes: (disk: World['center']['disk']) => Partial<ReturnType<typeof noDiskFaults>>,
+  changes: (disk: SimulatedDisk) => Partial<ReturnType<typeof noDiskFaults>>,
 ): () => void {
   const { disk } = world.scheduler.random.pick(world.edges);
   disk.setFaults({ ...noDiskFaults(), ...changes(disk) });
   return () => disk.setFaults(noDiskFaults());
+}
+
+/** @returns a function that sets the second value. */
+function setUntil<T extends object, K extends keyof T>(
+  of: T,
+  key: K,
+  [during, after]: readonly [T[K], T[K]],
+): () => void {
+  of[key] = during;
+  return () => {
+    of[key] = after;
+  };
 }
 
 function callFault(server: CallableServer, changes: Partial<CallFaults>): () => void {

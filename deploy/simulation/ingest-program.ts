@@ -1,4 +1,6 @@
 /** An ingest process of the simulation: the real partition owners, sink and recovery, on simulated stores. */
+
+import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
@@ -9,21 +11,25 @@ import { InstallLookup } from '#ingest/attribution/install-lookup.ts';
 import { LateEvents } from '#ingest/attribution/late-events.ts';
 import { newFeedCounters, RecentClicksFeed } from '#ingest/attribution/recent-clicks-feed.ts';
 import type { Checkpoints } from '#ingest/checkpoints.ts';
+import { Chores } from '#ingest/chores.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';
 import type { SinkParts } from '#ingest/held-partition.ts';
 import { partitionsInLog } from '#ingest/log-partitions.ts';
 import { LogRoom } from '#ingest/log-room.ts';
 import { OwnedPartitions } from '#ingest/owned-partitions.ts';
 import { PartitionOwner } from '#ingest/partition-owner.ts';
+import { Retention } from '#ingest/retention.ts';
 import { newSinkCounters } from '#ingest/sink-counters.ts';
 import { clickApp, windowHours } from './click-line.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
+import { call } from './server-call.ts';
 import type { SimulatedClickHouse } from './simulated-clickhouse.ts';
 import { SimulatedLateStore, simulatedPartsOf } from './simulated-late-store.ts';
 import type { SimulatedNats } from './simulated-nats.ts';
 import { SimulatedNatsClient } from './simulated-nats-client.ts';
 import type { SimulatedPostgres } from './simulated-postgres.ts';
+import { queriesOf } from './simulated-queries.ts';
 import { SimulatedRecords } from './simulated-records.ts';
 import type { SimulatedRedis } from './simulated-redis.ts';
 import { SimulatedStore } from './simulated-store.ts';
@@ -47,6 +53,7 @@ export interface IngestOptions {
 const flushIntervalMs = 200;
 const batchBytes = 8_388_608;
 const postgresRetryMs = 1_000;
+const queryTimeoutMs = 60_000;
 /** The memory for these is allocated whenever an ingest starts, which happens often here. */
 const installsRememberedMax = 500;
 const factsOfAll = new Map([[clickApp, { ...windowHours, has_ios: true, has_android: true }]]);
@@ -73,19 +80,26 @@ export class IngestInstance {
     });
   }
 
-  #feedOf(partition: number, program: Program, nats: SimulatedNatsClient, log: (line: string) => void) {
+  #feedOf(
+    partition: number,
+    program: Program,
+    nats: SimulatedNatsClient,
+    storeTimes: Retention,
+    log: (line: string) => void,
+  ) {
     const { machine, redis: server } = this.#options;
     if (server === undefined) return undefined;
     const [redis, { time }] = [server.of(program, machine), program];
     const clicks = new RecentClicks(redis);
     const [apps, counters] = [{ lastOf: async () => factsOfAll }, this.feedCounters];
-    return new RecentClicksFeed({ nats, redis, clicks, apps, partition, time, log, counters });
+    return new RecentClicksFeed({ nats, redis, clicks, apps, partition, storeTimes, time, log, counters });
   }
 
   #sinkOf(
     program: Program,
     partitions: number,
     checkpoints: Checkpoints,
+    retention: Retention,
     allowStrays: (partition: number) => Promise<void>,
     log: SinkParts['log'],
   ): SinkParts {
@@ -93,10 +107,13 @@ export class IngestInstance {
     const { time } = program;
     const stored = new SimulatedRecords(clickhouse, program, machine);
     const installs = new InstallLookup(null, stored, time, installsRememberedMax);
+    const clock = () => retention.now ?? time.now();
+    const firstSeen = new FirstSeenGroup({ stored, clock, partitions, allowStrays });
     return {
       checkpoints,
+      storeTimes: retention,
       store: new SimulatedStore(clickhouse, program, machine),
-      former: new ThinFormer(new FirstSeenGroup({ stored, clock: time.now, partitions, allowStrays }), installs),
+      former: new ThinFormer({ firstSeen, installs, retention }),
       late: new LateEvents({
         store: new SimulatedLateStore(clickhouse, program, machine),
         cursors: postgres.lateCursorsOf(program, machine),
@@ -128,7 +145,8 @@ export class IngestInstance {
       keepLogStream(nats, stream, (line) => log({}, line), { time, isOwner: true, installationId });
     await stampLog();
     const allowStrays = (partition: number) => owned.allowStrays(partition);
-    const sink = this.#sinkOf(program, partitions, checkpoints, allowStrays, log);
+    const retention = this.#retentionOf(program);
+    const sink = this.#sinkOf(program, partitions, checkpoints, retention, allowStrays, log);
     const owned: OwnedPartitions = new OwnedPartitions({
       owner: name,
       partitions,
@@ -145,7 +163,7 @@ export class IngestInstance {
           sink,
           counters: this.counters,
           time,
-          feed: this.#feedOf(partition, program, nats, (line) => log({ partition }, line)),
+          feed: this.#feedOf(partition, program, nats, retention, (line) => log({ partition }, line)),
           mayRun: () => owned.mayRun(),
         }),
       partitionsInLog: () => partitionsInLog(nats),
@@ -173,6 +191,20 @@ export class IngestInstance {
       stampLog,
       log: (line) => log({}, line),
     }).start();
+    new Chores({
+      ...{ nats, postgres: postgres.choresOf(program, machine), redis: null, checkpoints, retention, time, log },
+      erasures: { refresh: () => Promise.resolve() },
+      isFirst: () => owned.of(0)?.state === 'running',
+    }).start();
+  }
+
+  #retentionOf(program: Program): Retention {
+    const { machine, clickhouse } = this.#options;
+    const unavailable = (why: string) => new ClickHouseFailure('unavailable', 0, why, undefined);
+    const caller = { program, link: machine.link, timeoutMs: queryTimeoutMs, unavailable };
+    const { query } = queriesOf(clickhouse);
+    const asked: typeof query = (sql, params) => call(caller, clickhouse, () => query(sql, params));
+    return new Retention({ query: asked }, program.time);
   }
 }
 

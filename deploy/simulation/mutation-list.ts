@@ -24,7 +24,7 @@ export const mutations: readonly Mutation[] = [
   {
     without: 'reading the marks of lanes that were silent for long',
     file: 'ingest/partition-batches.ts',
-    from: 'await this.#recallMarks(frames);',
+    from: 'await this.recallMarks(this.#held.queue.lanesToLearn(frames.map(({ header }) => header)));',
     to: '',
   },
   {

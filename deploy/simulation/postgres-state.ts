@@ -2,9 +2,19 @@
  * The state of the simulated Postgres, and how the transactions of ingest change it. A state is immutable and each
  * change makes a new one, so every committed state can be kept.
  */
+import type { LedgerRow } from '#clickhouse/queries/missing-rows.ts';
+import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
 import type { LaneMarks } from '#common/log/marks.ts';
 import type { Cursor } from '#ingest/attribution/late-cursors.ts';
-import { type BatchEntry, type Lease, LeaseLost, type Revision } from '#ingest/checkpoints.ts';
+import {
+  type BatchEntry,
+  type BatchPart,
+  type Lease,
+  LeaseLost,
+  type LedgerLine,
+  type LostFrames,
+  type Revision,
+} from '#ingest/checkpoints.ts';
 import type { Member } from '#ingest/members.ts';
 import type { ClaimRows } from './simulated-claims.ts';
 
@@ -36,6 +46,12 @@ export interface State {
   readonly lateCursors: ReadonlyMap<number, Cursor>;
   /** Open requests of an operator, by partition. */
   readonly revisions: ReadonlyMap<number, Revision>;
+  /** Of stored rows. */
+  readonly ledger: ReadonlyMap<string, LedgerRow>;
+  /** Frames that journals have lost. */
+  readonly lostFrames: ReadonlyMap<string, LostFrames>;
+  /** The deletion clock, epoch ms. */
+  readonly deletionReached: number;
 }
 
 export const nothing: State = {
@@ -48,7 +64,16 @@ export const nothing: State = {
   revisions: new Map(),
   claims: new Map(),
   lateCursors: new Map(),
+  ledger: new Map(),
+  lostFrames: new Map(),
+  deletionReached: 0,
 };
+
+/** A time further ahead was written by another clock. */
+export function isLive(until: number, now: number): boolean {
+  return until >= now && until <= now + 10 * MINUTE_MS;
+}
+
 export function isOwned(state: State, lease: Lease): boolean {
   const row = state.leases.get(lease.partition);
   return row?.epoch === lease.epoch && row.owner === lease.owner;
@@ -72,13 +97,52 @@ export function begun(state: State, lease: Lease, entry: BatchEntry, previousNo:
   return { ...state, leases, batches: new Map(state.batches).set(key, { partition: lease.partition, entry }) };
 }
 
-export function learned(state: State, lease: Lease, entry: BatchEntry, newestNo: number): State {
+/** Adds stored rows to the ledger. */
+function withLines(state: State, partition: number, lines: readonly LedgerLine[], isAgain: boolean): State {
+  const ledger = new Map(state.ledger);
+  for (const { table, partition: month, rows, batch_from, batch_to, time_from, time_to } of lines) {
+    const batch_day = Math.floor(batch_from / DAY_MS);
+    const key = `${partition}:${batch_day}:${table}:${month}`;
+    const known = ledger.get(key);
+    ledger.set(key, {
+      partition,
+      batch_day,
+      raw_table: table,
+      month,
+      rows: (known?.rows ?? 0) + rows,
+      rows_again: (known?.rows_again ?? 0) + (isAgain ? rows : 0),
+      batch_from: Math.min(known?.batch_from ?? batch_from, batch_from),
+      batch_to: Math.max(known?.batch_to ?? batch_to, batch_to),
+      time_from: Math.min(known?.time_from ?? time_from, time_from),
+      time_to: Math.max(known?.time_to ?? time_to, time_to),
+    });
+  }
+  return { ...state, ledger };
+}
+
+/** Adds a batch to the ledger that is decided now. Late attributions belong to no frame. */
+export function booked(state: State, lease: Lease, batchNo: number, stored?: readonly BatchPart[]): State {
+  const batch = state.batches.get(keyOf(lease, batchNo));
+  if (batch === undefined || batch.entry.is_partial || batch.entry.frames.length === 0) return state;
+  const parts = (stored ?? batch.entry.parts).filter(({ rows }) => rows > 0);
+  const lines = parts.map((part) => ({ ...part, batch_from: batchNo, batch_to: batchNo }));
+  return withLines(state, lease.partition, lines, batch.entry.is_again);
+}
+
+export function learned(
+  state: State,
+  lease: Lease,
+  entry: BatchEntry,
+  newestNo: number,
+  stored: readonly LedgerLine[],
+): State {
   const row = state.leases.get(lease.partition);
   const isKnown = row?.lastBatchNo === lease.lastBatchNo || row?.lastBatchNo === newestNo;
   if (row === undefined || !isKnown) throw new LeaseLost(lease);
   const batch = { partition: lease.partition, entry };
+  const isNew = !state.batches.has(keyOf(lease, entry.batch_no));
   return {
-    ...state,
+    ...(isNew ? withLines(state, lease.partition, stored, false) : state),
     leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: newestNo }),
     batches: new Map([[keyOf(lease, entry.batch_no), batch], ...state.batches]),
   };
@@ -89,7 +153,8 @@ export function without(state: State, lease: Lease, batchNo: number): State {
   return batches.delete(keyOf(lease, batchNo)) ? { ...state, batches } : state;
 }
 
-export function partial(state: State, lease: Lease, batchNo: number): State {
+export function partial(given: State, lease: Lease, batchNo: number, stored: readonly BatchPart[]): State {
+  const state = booked(given, lease, batchNo, stored);
   const key = keyOf(lease, batchNo);
   const batch = state.batches.get(key);
   if (batch === undefined) return state;

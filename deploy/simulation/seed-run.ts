@@ -1,5 +1,7 @@
 /** Runs one seed: a world under load and faults, then without either, then the checks. */
 import { DAY_MS } from '#common/durations.ts';
+import { auditFaults } from './audit-check.ts';
+import { effectsOf, repairsOf } from './effects.ts';
 import { Nemesis } from './nemesis.ts';
 import { Killed } from './program.ts';
 import { Scheduler } from './scheduler.ts';
@@ -33,6 +35,7 @@ const purgeMs = 50;
 const quietMonthsShare = 0.2;
 const setBackShare = 0.3;
 const matchingShare = 0.2;
+const clocksOffShare = 0.4;
 /**
  * Share of seeds in which edges and ingests start with different values of LOG_PARTITIONS, as while it is being
  * changed.
@@ -43,7 +46,7 @@ const quietDays: readonly number[] = [150, 150, 150, 4_015];
 const settledMs = 10_000;
 const resumedMs = 2_000;
 
-function shapeOf(scheduler: Scheduler): WorldShape {
+export function shapeOf(scheduler: Scheduler): WorldShape {
   const { random } = scheduler;
   const partitions = random.between(1, 2);
   const isMatching = random.next() < matchingShare;
@@ -61,9 +64,13 @@ function shapeOf(scheduler: Scheduler): WorldShape {
     // A message may be as large as a journal, and a log holds many messages.
     logBytesMax: journalBytesMax * 10,
     isMatching,
+    // Ids carry the edge's time: a click of a wrong clock is stored, but not found for a device.
+    areClocksOff: !isMatching && random.next() < clocksOffShare,
     ingests: random.between(1, 2),
     leaseSeconds: random.pick([2, 5]),
     batchRows: random.pick([5, 50]),
+    // With the larger ones, every second raise replaces the table.
+    bytesPerFence: random.pick([5_000, 5_000, 3_000_000]),
   };
 }
 
@@ -71,7 +78,7 @@ function shapeOf(scheduler: Scheduler): WorldShape {
  * Replays the log while clients continue: whatever a restore lost and the log still has is stored again. @returns why
  * that failed; empty if it succeeded.
  */
-async function replayed(world: World): Promise<string[]> {
+export async function replayed(world: World): Promise<string[]> {
   if (world.replayFrom === Number.POSITIVE_INFINITY) return [];
   const { scheduler, postgres } = world;
   const deadline = scheduler.now + restMsMax;
@@ -94,7 +101,7 @@ async function replayed(world: World): Promise<string[]> {
 }
 
 /** @returns why the world has not come to rest in time; empty if it has. */
-async function rested(world: World, isHopeless: () => boolean): Promise<string[]> {
+export async function rested(world: World, isHopeless: () => boolean): Promise<string[]> {
   const { scheduler } = world;
   const restAt = scheduler.now + restMsMax;
   for (;;) {
@@ -122,15 +129,60 @@ async function quiet(world: World): Promise<string[]> {
   return isTidy ? [] : ['idle processes keep their last segments'];
 }
 
-export async function runSeed(seed: number, isTraced = false): Promise<SeedOutcome> {
-  const scheduler = new Scheduler(seed, isTraced);
-  const faults: string[] = [];
+/** What is wrong, so far. */
+export type Checked = string[];
+
+/** Runs work on a world. Rejections that nothing handles are added to what is wrong. */
+export async function checked<T>(scheduler: Scheduler, work: (faults: Checked) => Promise<T>): Promise<T> {
+  const faults: Checked = [];
   const onRejection = (reason: unknown) => {
     if (reason instanceof Killed) return;
+    scheduler.note(() => `unhandled rejection: ${String(reason)}`);
     faults.push(`unhandled rejection: ${reason instanceof Error ? (reason.stack ?? '') : String(reason)}`);
   };
   process.on('unhandledRejection', onRejection);
   try {
+    return await work(faults);
+  } finally {
+    process.off('unhandledRejection', onRejection);
+  }
+}
+
+export interface Ended {
+  readonly seed: number;
+  readonly world: World;
+  readonly hits: ReadonlyMap<string, number>;
+  readonly faults: readonly string[];
+  readonly quietMonths: number;
+}
+
+export function outcomeOf({ seed, world, hits, faults, quietMonths }: Ended): SeedOutcome {
+  const { scheduler, answers, clickhouse } = world;
+  const { duplicated, phantom } = answers.judge(clickhouse.rows, clickhouse.expired);
+  return {
+    seed,
+    faults: [
+      ...faults,
+      ...duplicated.slice(0, 3).map((number) => `stored twice: ${answers.describe(number)}`),
+      ...phantom.slice(0, 3).map((number) => `never sent: ${number}`),
+      ...world.failures,
+      ...world.matches.faults.slice(0, 3),
+    ],
+    hits,
+    repairs: repairsOf(world),
+    bites: effectsOf(world, quietMonths),
+    records: answers.sent,
+    kept: answers.count('kept'),
+    steps: scheduler.steps,
+    virtualMs: scheduler.now,
+    fingerprint: scheduler.fingerprint,
+    trace: scheduler.trace,
+  };
+}
+
+export function runSeed(seed: number, isTraced = false): Promise<SeedOutcome> {
+  const scheduler = new Scheduler(seed, isTraced);
+  return checked(scheduler, async (faults) => {
     let quietMonths = 0;
     const world = new World(scheduler, shapeOf(scheduler));
     const nemesis = new Nemesis(world);
@@ -161,25 +213,8 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
       for (const program of world.programs) program.kill();
       await scheduler.run(scheduler.now + settledMs);
       unrest.push(...(await rested(world, () => faults.length > 0)), ...world.leftovers());
+      if (unrest.length === 0) unrest.push(...(await auditFaults(world, true)));
     }
-    const { duplicated, phantom } = world.answers.judge(world.clickhouse.rows);
-    for (const number of duplicated.slice(0, 3)) faults.push(`stored twice: ${world.answers.describe(number)}`);
-    for (const number of phantom.slice(0, 3)) faults.push(`never sent: ${number}`);
-    faults.push(...unrest, ...world.failures, ...world.matches.faults.slice(0, 3));
-    return {
-      seed,
-      faults,
-      hits: nemesis.hits,
-      repairs: world.repairs,
-      bites: world.bites(quietMonths),
-      records: world.answers.sent,
-      kept: world.answers.count('kept'),
-      steps: scheduler.steps,
-      virtualMs: scheduler.now,
-      fingerprint: scheduler.fingerprint,
-      trace: scheduler.trace,
-    };
-  } finally {
-    process.off('unhandledRejection', onRejection);
-  }
+    return outcomeOf({ seed, world, hits: nemesis.hits, faults: [...faults, ...unrest], quietMonths });
+  });
 }

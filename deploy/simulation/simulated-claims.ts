@@ -12,10 +12,8 @@ export function claimed(
   known: ClaimRows,
   given: readonly NewClaim[],
   now: number,
-  isTidied: boolean,
 ): { claims: ClaimRows; stored: number } {
   const claims = new Map(known);
-  if (isTidied) for (const [id, { expiresAt }] of claims) if (expiresAt < now) claims.delete(id);
   let stored = 0;
   for (const claim of [...given].sort((one, other) => (one.click_id < other.click_id ? -1 : 1))) {
     const { click_id, app_id, device, match_id, answer, hours, is_first } = claim;
@@ -25,7 +23,13 @@ export function claimed(
     claims.set(click_id, { ...kept, expiresAt: now + hours * HOUR_MS });
     stored++;
   }
-  return { claims: stored === 0 && claims.size === known.size ? known : claims, stored };
+  return { claims: stored === 0 ? known : claims, stored };
+}
+
+/** The same map if none has expired. */
+export function unexpired(claims: ClaimRows, now: number): ClaimRows {
+  const kept = [...claims].filter(([, { expiresAt }]) => expiresAt >= now);
+  return kept.length === claims.size ? claims : new Map(kept);
 }
 
 /** The claims on these clicks, and the first claims of these devices. */

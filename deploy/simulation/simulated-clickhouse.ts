@@ -4,45 +4,30 @@
  * the token is written before the part is in place: a crash in between loses the part, and a retry with the same token
  * is dropped.
  *
- * It can be restored from a backup, in which each table dates from a different moment.
+ * It can be restored from a backup, in which each table dates from a different moment. Rows that are older than the
+ * retention by its clock are gone at once.
  */
-import { kinds, rawKinds } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Fence, TableDay } from '#ingest/raw-store.ts';
+import {
+  ageMaxOf,
+  type Cell,
+  cellsOf,
+  copyOf,
+  copyOver,
+  dayOf,
+  Fenced,
+  noContent,
+  QueryEnded,
+  Refused,
+  rawTables,
+  rollupNames,
+  rollupsOf,
+  type SimulatedRow,
+} from './clickhouse-content.ts';
+import type { Scheduler } from './scheduler.ts';
 import { CallableServer } from './server-call.ts';
-
-/** The columns of a raw table that the simulation depends on. */
-export interface SimulatedRow {
-  /** Number of the record. */
-  readonly n: number;
-  readonly table: string;
-  /** ClickHouse's partition, YYYYMM. */
-  readonly month: string;
-  readonly log_partition: number;
-  readonly batch_no: number;
-  readonly producer_id: string;
-  readonly frame_no: number;
-  readonly idx: number;
-  /** Epoch milliseconds. */
-  readonly time: number;
-  /** Identifies repeats of an event or install; empty for a click. */
-  readonly id: string;
-  /** The install of an event, which also stands for its link; empty if it has none. */
-  readonly install: string;
-  /** -1 for a row that reverses another. */
-  readonly sign: 1 | -1;
-  /** Whether it corrects an event after its install became known. */
-  readonly isLearned: boolean;
-}
-
-interface Cell {
-  readonly table: string;
-  readonly month: string;
-  readonly log_partition: number;
-  readonly bucket: number;
-  rows: number;
-  batch_no: number;
-}
+import { FenceFiles, type FenceTables, fencesName } from './simulated-fences.ts';
 
 /** A query that changes stored data. */
 interface Running {
@@ -50,89 +35,15 @@ interface Running {
   isKilled: boolean;
 }
 
-/** Thrown if the query was cancelled or the server died during it. */
-export class QueryEnded extends Error {
-  constructor() {
-    super('The query was cancelled.');
-    this.name = 'QueryEnded';
-  }
-}
-
-/** Thrown for an insert below the fence. */
-export class Fenced extends Error {
-  constructor() {
-    super('The fence is above this batch.');
-    this.name = 'Fenced';
-  }
-}
-
-export const rollupNames: readonly string[] = ['by_link', 'by_dimension'];
-export const rawTables: readonly string[] = rawKinds;
-const linksMax = 3;
-const quarterMs = 900_000;
 const restartMsMax = 300;
 const repairLateMsMax = 20_000;
 /** Maximum time between the copies of two tables in a backup. */
 const backupMsMax = 3_000;
 
-/** Matches have no rollup. */
-export function rollupsOf(table: string): readonly string[] {
-  return kinds.some((kind) => kind === table) ? rollupNames : [];
-}
-
-/** The cells of a rollup in which a row is counted. */
-function cellsOf(rollup: string, row: SimulatedRow): { key: string; bucket: number }[] {
-  if (rollupsOf(row.table).length === 0) return [];
-  const day = dayOf(row.time);
-  const of = `${row.table}:${row.log_partition}`;
-  const link = row.table === 'events' ? row.install : row.n % linksMax;
-  if (rollup === 'by_link') return [{ key: `${of}:${link}:${day}`, bucket: day }];
-  const quarter = Math.floor(row.time / quarterMs) * quarterMs;
-  return [
-    { key: `${of}:d:${day}`, bucket: day },
-    { key: `${of}:q:${quarter}`, bucket: quarter },
-  ];
-}
-
-function dayOf(time: number): number {
-  return Math.floor(time / DAY_MS) * DAY_MS;
-}
-
-interface Content {
-  rows: SimulatedRow[];
-  /** By rollup, by cell. Each cell belongs to one partition of the log. */
-  rollups: Map<string, Map<string, Cell>>;
-  /** By raw table or rollup. */
-  tokens: Map<string, Set<string>>;
-  fences: Map<number, Fence>;
-}
-
-function noContent(): Content {
-  return {
-    rows: [],
-    rollups: new Map(rollupNames.map((name) => [name, new Map()])),
-    tokens: new Map([...rawTables, ...rollupNames].map((name) => [name, new Set()])),
-    fences: new Map(),
-  };
-}
-
-/** Copies one raw table or rollup. */
-function copyOver(from: Content, to: Content, name: string): void {
-  const cells = from.rollups.get(name);
-  if (cells === undefined) to.rows = [...to.rows, ...from.rows.filter((row) => row.table === name)];
-  else to.rollups.set(name, new Map([...cells].map(([key, cell]) => [key, { ...cell }])));
-  to.tokens.set(name, new Set(from.tokens.get(name)));
-}
-
-function copyOf(content: Content): Content {
-  const copy = noContent();
-  for (const name of [...rawTables, ...rollupNames]) copyOver(content, copy, name);
-  copy.fences = new Map(content.fences);
-  return copy;
-}
-
 export class SimulatedClickHouse extends CallableServer {
   readonly hits = {
+    refused: 0,
+    power_lost: 0,
     crashed: 0,
     part_lost: 0,
     killed_queries: 0,
@@ -140,7 +51,16 @@ export class SimulatedClickHouse extends CallableServer {
     late_repairs: 0,
     restored: 0,
     rows_lost_in_restore: 0,
+    rows_expired: 0,
+    rows_expired_at_once: 0,
   };
+  /** The error of its clock in milliseconds. */
+  clockOffsetMs = 0;
+  /** Rows that were stored, and have expired since. */
+  readonly expired: SimulatedRow[] = [];
+  readonly fenceFiles = new FenceFiles();
+  /** Probability that a step of an insert is refused. */
+  refuses = 0;
   /** Maximum milliseconds between two steps of an insert. */
   stepMsMax = 1;
   /** Probability that the server dies at a step of an insert. */
@@ -150,13 +70,69 @@ export class SimulatedClickHouse extends CallableServer {
   #content = noContent();
   #backup = { content: noContent(), begunAt: 0 };
   #running = new Set<Running>();
+  /** The earliest time, by its clock, at which one of its rows expires. */
+  #expiresAt = 0;
+  readonly #epochMs: number;
+
+  constructor(scheduler: Scheduler, epochMs: number) {
+    super(scheduler);
+    this.#epochMs = epochMs;
+  }
+
+  get now(): number {
+    return Math.floor(this.#epochMs + this.scheduler.now + this.clockOffsetMs);
+  }
 
   get rows(): readonly SimulatedRow[] {
+    this.#expire();
     return this.#content.rows;
   }
 
+  /** Loses a row without a trace. */
+  lose(row: SimulatedRow): void {
+    this.#content.rows = this.#content.rows.filter((one) => one !== row);
+  }
+
   cellsOf(rollup: string): readonly Cell[] {
+    this.#expire();
     return [...(this.#content.rollups.get(rollup)?.values() ?? [])];
+  }
+
+  #expiryOf({ table, time }: Pick<SimulatedRow, 'table' | 'time'>): number {
+    return time + (ageMaxOf.get(table) ?? Number.POSITIVE_INFINITY);
+  }
+
+  #expire(): void {
+    const { now } = this;
+    if (now < this.#expiresAt) return;
+    const content = this.#content;
+    this.#expiresAt = Number.POSITIVE_INFINITY;
+    const note = (expiry: number) => {
+      this.#expiresAt = Math.min(this.#expiresAt, expiry);
+    };
+    const kept = content.rows.filter((row) => this.#expiryOf(row) > now);
+    for (const row of kept) note(this.#expiryOf(row));
+    if (kept.length < content.rows.length) {
+      this.hits.rows_expired += content.rows.length - kept.length;
+      for (const row of content.rows) if (this.#expiryOf(row) <= now) this.expired.push(row);
+      content.rows = kept;
+    }
+    for (const cells of content.rollups.values()) {
+      for (const [key, { table, bucket: time }] of cells) {
+        if (this.#expiryOf({ table, time }) <= now) cells.delete(key);
+        else note(this.#expiryOf({ table, time }));
+      }
+    }
+  }
+
+  /** Adds rows; those that have expired are not there even once. */
+  #keep(rows: readonly SimulatedRow[]): void {
+    for (const row of rows) {
+      const expiry = this.#expiryOf(row);
+      if (expiry <= this.now) this.hits.rows_expired_at_once++;
+      else this.#content.rows.push(row);
+      this.#expiresAt = Math.min(this.#expiresAt, expiry);
+    }
   }
 
   crash(): void {
@@ -173,7 +149,7 @@ export class SimulatedClickHouse extends CallableServer {
   backUp(): void {
     const { run, scheduler } = this;
     const [copy, begunAt] = [noContent(), scheduler.now];
-    copy.fences = new Map(this.#content.fences);
+    copy.fenceTables = this.#content.fenceTables;
     const left = new Set([...rawTables, ...rollupNames]);
     for (const name of [...left]) {
       scheduler.after(scheduler.random.next() * backupMsMax, () => {
@@ -190,23 +166,43 @@ export class SimulatedClickHouse extends CallableServer {
     this.crash();
     this.hits.restored++;
     const kept = new Set(this.#backup.content.rows);
-    const lost = this.#content.rows.filter((row) => !kept.has(row));
+    const lost = this.rows.filter((row) => !kept.has(row));
     this.#content = copyOf(this.#backup.content);
+    this.#expiresAt = 0;
+    this.fenceFiles.synced = this.#content.fenceTables;
     this.hits.rows_lost_in_restore += lost.length;
     return { lost, begunAt: this.#backup.begunAt };
   }
 
   fenceOf(partition: number): Fence {
-    return this.#content.fences.get(partition) ?? { batchNoMin: 0, owner: '' };
+    return this.#content.fenceTables.get(fencesName)?.get(partition) ?? { batchNoMin: 0, owner: '' };
   }
 
   /** Partitions with a fence. */
   get partitions(): readonly number[] {
-    return [...this.#content.fences.keys()];
+    return [...(this.#content.fenceTables.get(fencesName)?.keys() ?? [])];
   }
 
-  setFence(partition: number, fence: Fence): void {
-    this.#content.fences.set(partition, fence);
+  get fenceTables(): FenceTables {
+    return this.#content.fenceTables;
+  }
+
+  setFenceTables(tables: FenceTables): void {
+    this.#content.fenceTables = tables;
+  }
+
+  /** Dies, and loses what was not synced: files of fences, and those that recognize repeated inserts. */
+  losePower(): void {
+    this.crash();
+    const { random } = this.scheduler;
+    this.#content.fenceTables = this.fenceFiles.afterPowerLoss(this.#content.fenceTables, random);
+    if (random.next() < 0.5) this.#content.tokens = noContent().tokens;
+    this.hits.power_lost++;
+  }
+
+  /** A moment of a statement. */
+  soon(): Promise<void> {
+    return new Promise((over) => this.scheduler.after(this.scheduler.random.next() * this.stepMsMax, over));
   }
 
   /** How many queries of a partition still run. */
@@ -235,7 +231,7 @@ export class SimulatedClickHouse extends CallableServer {
         throw new Fenced();
       }
       const table = rows[0]?.table ?? '';
-      await this.#place(step, table, token, () => this.#content.rows.push(...rows));
+      await this.#place(step, table, token, () => this.#keep(rows));
       for (const rollup of rollupsOf(table)) {
         await this.#place(step, rollup, token, () => this.#count(rollup, rows));
       }
@@ -252,7 +248,7 @@ export class SimulatedClickHouse extends CallableServer {
   async fillIn(partition: number, rollup: string, fence: Fence, isWanted: (row: SimulatedRow) => boolean) {
     await this.#run(partition, async (step) => {
       if (!this.#isInForce(partition, fence)) return;
-      const rows = this.#content.rows.filter(isWanted);
+      const rows = this.rows.filter(isWanted);
       await step();
       this.#count(rollup, rows);
       await step();
@@ -278,7 +274,7 @@ export class SimulatedClickHouse extends CallableServer {
       const day = dayOf(time);
       days.set(`${of.table}:${day}`, { table: of.table, dayMs: day });
     };
-    for (const row of this.#content.rows) note(row, row.time);
+    for (const row of this.rows) note(row, row.time);
     for (const rollup of rollupNames) for (const cell of this.cellsOf(rollup)) note(cell, cell.bucket);
     return [...days.values()];
   }
@@ -286,7 +282,7 @@ export class SimulatedClickHouse extends CallableServer {
   /** Cells of a partition and day that differ from the raw rows, each with what must be added to it. */
   differencesOf(partition: number, { table, dayMs: day }: TableDay, rollup: string): readonly Cell[] {
     const wanted = new Map<string, Cell>();
-    for (const row of this.#content.rows) {
+    for (const row of this.rows) {
       if (row.table !== table || row.log_partition !== partition || dayOf(row.time) !== day) continue;
       this.#add(wanted, rollup, row);
     }
@@ -322,12 +318,15 @@ export class SimulatedClickHouse extends CallableServer {
   /** By how much the rollups differ from the raw rows, summed over all cells. */
   get rollupDifference(): number {
     let difference = 0;
+    // Of a day that is expiring, the cells are gone before the last rows.
+    const from = this.now - (ageMaxOf.get('clicks') ?? 0) + DAY_MS;
     for (const rollup of rollupNames) {
       const wanted = new Map<string, Cell>();
-      for (const row of this.#content.rows) this.#add(wanted, rollup, row);
+      for (const row of this.rows) if (dayOf(row.time) > from) this.#add(wanted, rollup, row);
       const cells = this.#content.rollups.get(rollup) ?? new Map<string, Cell>();
       for (const [key, { rows }] of wanted) difference += Math.abs(rows - (cells.get(key)?.rows ?? 0));
-      for (const [key, { rows }] of cells) if (!wanted.has(key)) difference += Math.abs(rows);
+      for (const [key, { rows, bucket }] of cells)
+        if (!wanted.has(key) && dayOf(bucket) > from) difference += Math.abs(rows);
     }
     return difference;
   }
@@ -356,6 +355,8 @@ export class SimulatedClickHouse extends CallableServer {
     const { table, log_partition, month, batch_no, sign } = row;
     for (const { key, bucket } of cellsOf(rollup, row)) {
       const cell = cells.get(key);
+      if (this.#expiryOf({ table, time: bucket }) <= this.now) continue;
+      this.#expiresAt = Math.min(this.#expiresAt, this.#expiryOf({ table, time: bucket }));
       if (cell === undefined) cells.set(key, { table, month, log_partition, bucket, rows: sign, batch_no });
       else {
         cell.rows += sign;
@@ -377,7 +378,10 @@ export class SimulatedClickHouse extends CallableServer {
         this.scheduler.after(this.scheduler.random.next() * this.stepMsMax, () => {
           if (this.diesInStep > 0 && this.scheduler.random.next() < this.diesInStep) this.#dieInStep();
           if (query.isKilled) fail(new QueryEnded());
-          else done();
+          else if (this.refuses > 0 && this.scheduler.random.next() < this.refuses) {
+            this.hits.refused++;
+            fail(new Refused());
+          } else done();
         });
       });
     try {

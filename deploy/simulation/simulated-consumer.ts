@@ -3,10 +3,10 @@
  * pulls.
  */
 import type { Scheduler, Step } from './scheduler.ts';
-import { isMatch, type SimulatedStream, type StoredMessage } from './simulated-stream.ts';
+import { type Headers, isMatch, type SimulatedStream, type StoredMessage } from './simulated-stream.ts';
 
 /** Sends a delivery or a status. `false` if the inbox no longer has a subscriber. */
-export type Deliver = (inbox: string, reply: string, bytes: Buffer, status: number) => boolean;
+export type Deliver = (inbox: string, reply: string, bytes: Buffer, status: number, headers?: Headers) => boolean;
 
 interface Pull {
   readonly inbox: string;
@@ -118,7 +118,7 @@ export class SimulatedConsumer {
       }
       this.#nextSeq = message.seq + 1;
       const reply = `$JS.ACK.${this.#stream.config.name}.${this.name}.1.${message.seq}.${this.#delivered + 1}.${message.storedAt * nanosPerMs}.${this.pending}`;
-      if (!this.#deliver(pull.inbox, reply, message.bytes, 0)) {
+      if (!this.#deliver(pull.inbox, reply, message.bytes, 0, message.headers)) {
         // The inbox has no subscriber: drop the pull and offer the message to another.
         this.#nextSeq = message.seq;
         this.#remove(pull);

@@ -84,6 +84,12 @@ export class SimulatedDisk {
     return found;
   }
 
+  /** The bytes of a file, to be changed by a fault. */
+  contentOf(path: string): Buffer {
+    const file = this.#fileAt(path);
+    return file === undefined ? Buffer.alloc(0) : file.bytes.subarray(0, file.length);
+  }
+
   /** Loses the power, and with it what was not synced. */
   losePower(): void {
     this.hits.power_lost++;

@@ -11,10 +11,11 @@ import type { Cursor } from '#ingest/attribution/late-cursors.ts';
 import type { BatchOfInstalls, KnownInstall, LateStore, WaitingFor } from '#ingest/attribution/late-store.ts';
 import type { LearnedEvent } from '#ingest/attribution/learned-events.ts';
 import type { FormedPart } from '#ingest/formed-batch.ts';
+import type { SimulatedRow } from './clickhouse-content.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { type Caller, call } from './server-call.ts';
-import type { SimulatedClickHouse, SimulatedRow } from './simulated-clickhouse.ts';
+import type { SimulatedClickHouse } from './simulated-clickhouse.ts';
 import { factsOf } from './simulated-records.ts';
 import { deviceOf, partOf, simulatedApp } from './thin-former.ts';
 

@@ -3,11 +3,11 @@
  * the connection breaks is lost. It reconnects automatically, as the real client does.
  */
 import { defaultNames } from '#common/log/log-names.ts';
-import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
+import type { NatsClient, NatsMessage, PublishOptions } from '#common/stores/nats.ts';
 import type { LinkCondition } from './machine.ts';
 import type { Program } from './program.ts';
 import type { Peer, SimulatedNats, WireMessage } from './simulated-nats.ts';
-import { isMatch } from './simulated-stream.ts';
+import { isMatch, messageIdHeader } from './simulated-stream.ts';
 
 type Callback = (message: NatsMessage) => void;
 
@@ -60,10 +60,11 @@ export class SimulatedNatsClient implements NatsClient {
     return () => this.#reconnected.delete(callback);
   }
 
-  publish(subject: string, bytes: Uint8Array, options: { reply?: string; messageId?: string } = {}): void {
+  publish(subject: string, bytes: Uint8Array, options: PublishOptions = {}): void {
     this.#program.ensureAlive();
-    const { reply = '', messageId = '' } = options;
-    const message = { subject, reply, bytes: Buffer.from(bytes), status: 0, messageId };
+    const { reply = '', messageId, header } = options;
+    const headers = new Map(messageId === undefined ? [] : [[messageIdHeader, messageId], ...(header ? [header] : [])]);
+    const message = { subject, reply, bytes: Buffer.from(bytes), status: 0, headers };
     if (this.isConnected) this.#send(message);
     else if (this.#program.scheduler.random.next() < keptWhileDown) this.#outbox.push(message);
   }
@@ -148,7 +149,7 @@ export class SimulatedNatsClient implements NatsClient {
   }
 
   #dispatch(message: WireMessage): void {
-    const given = { ...message, header: (name: string) => (name === 'Nats-Msg-Id' ? message.messageId : '') };
+    const given = { ...message, header: (name: string) => message.headers.get(name) ?? '' };
     for (const callback of [...(this.#exact.get(message.subject) ?? [])]) callback(given);
     for (const [callback, pattern] of [...this.#wild]) if (isMatch(pattern, message.subject)) callback(given);
   }

@@ -5,7 +5,7 @@
  */
 import type { Scheduler } from './scheduler.ts';
 import { type ConsumerConfig, SimulatedConsumer, statuses } from './simulated-consumer.ts';
-import { SimulatedStream, type StreamConfig } from './simulated-stream.ts';
+import { type Headers, noHeaders, SimulatedStream, type StreamConfig } from './simulated-stream.ts';
 
 /** A message in flight. */
 export interface WireMessage {
@@ -13,7 +13,7 @@ export interface WireMessage {
   readonly reply: string;
   readonly bytes: Buffer;
   readonly status: number;
-  readonly messageId: string;
+  readonly headers: Headers;
 }
 
 /** The server's end of a connection. */
@@ -141,8 +141,8 @@ export class SimulatedNats {
     return undefined;
   }
 
-  #store(stream: SimulatedStream, { subject, bytes, messageId, reply }: WireMessage): void {
-    const outcome = stream.publish(subject, bytes, messageId, this.now);
+  #store(stream: SimulatedStream, { subject, bytes, headers, reply }: WireMessage): void {
+    const outcome = stream.publish(subject, bytes, headers, this.now);
     const { name } = stream.config;
     if (outcome.kind === 'full') {
       this.hits.log_full++;
@@ -166,9 +166,9 @@ export class SimulatedNats {
     return isTaken;
   }
 
-  #send(subject: string, reply: string, bytes: Buffer, status: number): boolean {
+  #send(subject: string, reply: string, bytes: Buffer, status: number, headers = noHeaders): boolean {
     if (subject === '') return false;
-    return this.#route({ subject, reply, bytes, status, messageId: '' });
+    return this.#route({ subject, reply, bytes, status, headers });
   }
 
   #answer(to: string, body: object): void {
@@ -229,7 +229,8 @@ export class SimulatedNats {
       request.config as ConsumerConfig,
       stream,
       this.#scheduler,
-      (inbox, reply, bytes, status) => this.#isLost(status) || this.#send(inbox, reply, bytes, status),
+      (inbox, reply, bytes, status, headers) =>
+        this.#isLost(status) || this.#send(inbox, reply, bytes, status, headers),
       () => this.#dropConsumer(name, false),
     );
     this.#consumers.set(name, consumer);

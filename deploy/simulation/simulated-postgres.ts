@@ -2,9 +2,11 @@
  * The simulated Postgres with the data of ingest and the claims of clicks. Each operation is one transaction. The
  * server can die, be slow, and go back to the state of a lagging replica or of a backup.
  */
+
+import type { LedgerRow } from '#clickhouse/queries/missing-rows.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
-import { PostgresUnavailable } from '#common/stores/postgres.ts';
+import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import type { ClaimStore, NewClaim, StoredClaims } from '#gateway/match/claim-store.ts';
 import type { LateCursors } from '#ingest/attribution/late-cursors.ts';
 import {
@@ -12,6 +14,7 @@ import {
   type LaneName,
   type Lease,
   LeaseLost,
+  type LostFrames,
   marksReadDays,
   type Revision,
 } from '#ingest/checkpoints.ts';
@@ -20,7 +23,9 @@ import { STRAYS_RECENT_SECONDS } from '#ingest/postgres-members.ts';
 import type { Machine } from './machine.ts';
 import {
   begun,
+  booked,
   decidedIn,
+  isLive,
   isOwned,
   type LeaseRow,
   learned,
@@ -33,7 +38,7 @@ import {
 import type { Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { CallableServer, type Caller, call } from './server-call.ts';
-import { claimed, claimsFound } from './simulated-claims.ts';
+import { claimed, claimsFound, unexpired } from './simulated-claims.ts';
 
 const commitsKeptMax = 200;
 /** Probability that an insert of claims also deletes expired ones, which may happen at any time. */
@@ -44,7 +49,7 @@ export class SimulatedPostgres extends CallableServer {
   readonly hits = { crashed: 0, commits_lost: 0, restored: 0, revisions_done: 0, claims: 0 };
   /** The error of its clock in milliseconds. */
   clockOffsetMs = 0;
-  #state = nothing;
+  #state: State;
   #commits: State[] = [];
   #backup = nothing;
   readonly #epochMs: number;
@@ -52,6 +57,8 @@ export class SimulatedPostgres extends CallableServer {
   constructor(scheduler: Scheduler, epochMs: number) {
     super(scheduler);
     this.#epochMs = epochMs;
+    this.#state = { ...nothing, deletionReached: epochMs };
+    this.#commits.push(this.#state);
   }
 
   get now(): number {
@@ -71,7 +78,7 @@ export class SimulatedPostgres extends CallableServer {
     const lost = this.#commits.splice(Math.max(0, this.#commits.length - count));
     if (lost.length === 0) return;
     this.hits.commits_lost++;
-    this.#state = this.#commits.at(-1) ?? nothing;
+    this.#state = this.#commits.at(-1) ?? { ...nothing, deletionReached: this.now };
   }
 
   backUp(): void {
@@ -105,6 +112,18 @@ export class SimulatedPostgres extends CallableServer {
     return new Set([...this.#state.leases.keys(), ...this.#state.streamTimes.keys()]);
   }
 
+  get ledger(): readonly LedgerRow[] {
+    return [...this.#state.ledger.values()];
+  }
+
+  get lostFrames(): readonly LostFrames[] {
+    return [...this.#state.lostFrames.values()];
+  }
+
+  get #deletionTime(): number {
+    return Math.min(this.now, this.#state.deletionReached);
+  }
+
   get openRevisions(): number {
     return this.#state.revisions.size;
   }
@@ -133,6 +152,25 @@ export class SimulatedPostgres extends CallableServer {
       write: (partition, cursor) =>
         write((state) => [{ ...state, lateCursors: new Map(state.lateCursors).set(partition, cursor) }, undefined]),
       decided: () => read(decidedIn),
+    };
+  }
+
+  /** The statements of ingest's chores. */
+  choresOf(program: Program, machine: Machine): Queries {
+    const { write } = this.#transactionsOf(program, machine);
+    return {
+      query: <Row extends object>(_sql: string, [from, ms]: readonly unknown[] = []) =>
+        write((state) => {
+          const to = Math.min(this.now, from === '-infinity' ? Number.NEGATIVE_INFINITY : Number(from) + Number(ms));
+          const deletionReached = Math.max(state.deletionReached, to);
+          const row = { reached: String(deletionReached), behind_ms: Math.max(0, this.now - deletionReached) };
+          return [{ ...state, deletionReached }, [row] as unknown as Row[]];
+        }),
+      execute: () =>
+        write((state) => {
+          const claims = unexpired(state.claims, this.#deletionTime);
+          return [{ ...state, claims }, state.claims.size - claims.size];
+        }),
     };
   }
 
@@ -187,16 +225,23 @@ export class SimulatedPostgres extends CallableServer {
       commit: (lease, batchNo, streamTime, marks, finished) =>
         owned(lease, (state) => {
           if ((state.leases.get(lease.partition)?.lastBatchNo ?? 0) < batchNo) throw new LeaseLost(lease);
-          const left = [batchNo, ...finished].reduce((rest, one) => without(rest, lease, one), state);
+          const stored = booked(state, lease, batchNo);
+          const left = [batchNo, ...finished].reduce((rest, one) => without(rest, lease, one), stored);
           return this.#committed(left, lease.partition, streamTime, marks);
         }),
       discard: (lease, batchNo) => owned(lease, (state) => without(state, lease, batchNo)),
-      learn: (lease, batch, newestNo) => owned(lease, (state) => learned(state, lease, batch, newestNo)),
-      keepPartial: (lease, batchNo) => owned(lease, (state) => partial(state, lease, batchNo)),
+      learn: (lease, batch, newestNo, stored) =>
+        owned(lease, (state) => learned(state, lease, batch, newestNo, stored)),
+      keepPartial: (lease, batchNo, stored) => owned(lease, (state) => partial(state, lease, batchNo, stored)),
       installationId: () => read(() => 'simulated'),
       unnumberedBatches: () => read(() => []),
       discardUnnumbered: (lease) => owned(lease, (state) => state),
-      moveMarks: (lease, marks) => owned(lease, (state) => this.#committed(state, lease.partition, 0, marks)),
+      moveMarks: (lease, marks, lost = []) =>
+        owned(lease, (state) => {
+          const lostFrames = new Map(lost.map((frames) => [`${lease.partition}:${JSON.stringify(frames)}`, frames]));
+          const moved = this.#committed(state, lease.partition, 0, marks);
+          return { ...moved, lostFrames: new Map([...state.lostFrames, ...lostFrames]) };
+        }),
       revision: (partition) => read((state) => state.revisions.get(partition)),
       reviseDone: (lease) =>
         owned(lease, (state) => {
@@ -207,7 +252,12 @@ export class SimulatedPostgres extends CallableServer {
         }),
       salt: (day) => read(() => String(day)),
       reportProgress: () => read(() => 0),
-      forgetLedger: () => read(() => undefined),
+      forgetLedger: (table, before, ageMs) =>
+        write((state) => {
+          const until = Math.min(before, this.#deletionTime - ageMs);
+          const kept = [...state.ledger].filter(([, line]) => line.raw_table !== table || line.time_to >= until);
+          return [kept.length === state.ledger.size ? state : { ...state, ledger: new Map(kept) }, undefined];
+        }),
     };
   }
 
@@ -235,7 +285,9 @@ export class SimulatedPostgres extends CallableServer {
   }
 
   #claimed(state: State, given: readonly NewClaim[]): [State, StoredClaims] {
-    const { claims, stored } = claimed(state.claims, given, this.now, this.scheduler.random.next() < expiryShare);
+    const isTidied = this.scheduler.random.next() < expiryShare;
+    const known = isTidied ? unexpired(state.claims, this.#deletionTime) : state.claims;
+    const { claims, stored } = claimed(known, given, this.now);
     this.hits.claims += stored;
     return [claims === state.claims ? state : { ...state, claims }, { stored, open_due: [] }];
   }
@@ -243,17 +295,17 @@ export class SimulatedPostgres extends CallableServer {
   #announced(state: State, me: Member, seconds: number): [State, IngestMembership] {
     const { now } = this;
     const known = state.members.get(me.owner);
-    const joinedAt = known === undefined || known.expiresAt < now ? now : known.joinedAt;
+    const joinedAt = known === undefined || known.expiresAt < now ? now : Math.min(known.joinedAt, now);
     const all = new Map(state.members).set(me.owner, { ...me, joinedAt, expiresAt: now + seconds * 1_000 });
-    const members = [...all.values()].filter((one) => one.expiresAt > now);
+    const members = [...all.values()].filter((one) => isLive(one.expiresAt, now));
     members.sort((one, other) => one.joinedAt - other.joinedAt || (one.owner < other.owner ? -1 : 1));
     const kept = new Set([...state.leases.keys(), ...state.streamTimes.keys(), ...state.revisions.keys()]);
     for (const { partition } of state.batches.values()) kept.add(partition);
     const owned = [...kept].map((partition) => {
       const lease = state.leases.get(partition);
-      return { partition, owner: lease !== undefined && lease.expiresAt > now ? lease.owner : null };
+      return { partition, owner: lease !== undefined && isLive(lease.expiresAt, now) ? lease.owner : null };
     });
-    const areStraysRecent = state.straysSeenAt > now - STRAYS_RECENT_SECONDS * 1_000;
+    const areStraysRecent = Math.abs(now - state.straysSeenAt) <= STRAYS_RECENT_SECONDS * 1_000;
     const given = members.map(({ owner, partitions }) => ({ owner, partitions }));
     return [
       { ...state, members: all },
@@ -270,7 +322,7 @@ export class SimulatedPostgres extends CallableServer {
 
   #acquire(state: State, partition: number, owner: string, seconds: number): [State, Lease | undefined] {
     const known = state.leases.get(partition);
-    if (known !== undefined && known.expiresAt >= this.now && known.owner !== owner) return [state, undefined];
+    if (known !== undefined && isLive(known.expiresAt, this.now) && known.owner !== owner) return [state, undefined];
     const row: LeaseRow = {
       owner,
       epoch: (known?.epoch ?? 0) + 1,

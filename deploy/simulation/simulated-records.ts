@@ -10,10 +10,11 @@ import type {
   StoredRecord,
   StoredRecords,
 } from '#ingest/attribution/stored-records.ts';
+import type { SimulatedRow } from './clickhouse-content.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { type Caller, call } from './server-call.ts';
-import type { SimulatedClickHouse, SimulatedRow } from './simulated-clickhouse.ts';
+import type { SimulatedClickHouse } from './simulated-clickhouse.ts';
 import { deviceOf, simulatedApp } from './thin-former.ts';
 
 const timeoutMs = 60_000;

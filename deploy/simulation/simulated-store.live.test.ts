@@ -10,10 +10,11 @@ import type { FormedBatch, LogFrame } from '#ingest/formed-batch.ts';
 import { FENCE_REACH, type RawStore, type SentPart } from '#ingest/raw-store.ts';
 import { SinkStage } from '#ingest/testing/sink-stage.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
+import type { SimulatedRow } from './clickhouse-content.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
 import { Scheduler } from './scheduler.ts';
-import { SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.ts';
+import { SimulatedClickHouse } from './simulated-clickhouse.ts';
 import { SimulatedStore } from './simulated-store.ts';
 
 const seed = 7;
@@ -72,7 +73,7 @@ test.each([8, 20])(title, async (operations) => {
   const random = new SeededRandom(seed);
   const scheduler = new Scheduler(seed);
   const machine = new Machine('machine', scheduler, Date.now());
-  const server = new SimulatedClickHouse(scheduler);
+  const server = new SimulatedClickHouse(scheduler, Date.now());
   const twin = new SimulatedStore(server, machine.start('test'), machine);
   const real = stage.store;
   const rollups = { real: real.rollupsOf('clicks'), twin: twin.rollupsOf('clicks') };

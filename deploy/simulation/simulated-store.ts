@@ -4,27 +4,31 @@
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { tableOf } from '#clickhouse/rollups.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { FrameRange } from '#common/log/marks.ts';
 import { type RecordKind, recordKinds } from '#common/log/record.ts';
 import { sleep } from '#common/time.ts';
-import type { BatchPart } from '#ingest/checkpoints.ts';
-import {
-  FENCE_REACH,
-  type Fence,
-  type FrameSpan,
-  type InsertOutcome,
-  type NewestBatch,
-  type RawStore,
-  type SentPart,
-  type StoredFrames,
-  type StoredPlace,
-  type TableDay,
+import type { BatchPart, LedgerLine } from '#ingest/checkpoints.ts';
+import { ClickHouseStore } from '#ingest/clickhouse-store.ts';
+import type {
+  Fence,
+  FrameSpan,
+  InsertOutcome,
+  NewestBatch,
+  RawStore,
+  SentPart,
+  StoredFrames,
+  StoredPlace,
+  TableDay,
 } from '#ingest/raw-store.ts';
+import { Fenced, Refused, rollupNames, rollupsOf, type SimulatedRow } from './clickhouse-content.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { type Caller, call } from './server-call.ts';
-import { Fenced, rollupNames, rollupsOf, type SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.ts';
+import type { SimulatedClickHouse } from './simulated-clickhouse.ts';
+import { fenceClientOf } from './simulated-fences.ts';
 
+const memoryLimitExceeded = 241;
 const timeoutMs = 60_000;
 const endPollMs = 20;
 const endPatienceMs = 10_000;
@@ -32,11 +36,16 @@ const endPatienceMs = 10_000;
 export class SimulatedStore implements RawStore {
   readonly #server: SimulatedClickHouse;
   readonly #caller: Caller;
+  readonly #fences: ClickHouseStore;
 
   constructor(server: SimulatedClickHouse, program: Program, machine: Machine) {
     this.#server = server;
     const unavailable = (why: string) => new ClickHouseFailure('unavailable', 0, why, undefined);
     this.#caller = { program, link: machine.link, timeoutMs, unavailable };
+    this.#fences = new ClickHouseStore(
+      fenceClientOf(server, (execute) => this.#ask(execute)),
+      program.time,
+    );
   }
 
   async insert(batch: BatchName, part: SentPart): Promise<InsertOutcome> {
@@ -47,23 +56,15 @@ export class SimulatedStore implements RawStore {
       return { kind: 'written' };
     } catch (error) {
       if (error instanceof Fenced) return { kind: 'fenced' };
+      if (error instanceof ClickHouseFailure && error.kind === 'refused')
+        return { kind: 'refused', isAboutData: false, code: error.code, message: error.message };
       return { kind: 'unknown', code: 0, message: String(error) };
     }
   }
 
-  async fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence> {
-    // Checked and set in one statement, which is not atomic.
-    await this.#ask(async () => {
-      const known = this.#server.fenceOf(partition);
-      const isOwn = known.owner === owner;
-      const isLower = known.batchNoMin < batchNoMin;
-      const isSet = isNewOwner ? !isOwn || isLower : isOwn && isLower;
-      await new Promise<void>((done) => this.#server.scheduler.after(this.#server.scheduler.random.next(), done));
-      const above = known.batchNoMin + (isOwn ? 0 : FENCE_REACH);
-      if (isSet) this.#server.setFence(partition, { batchNoMin: Math.max(above, batchNoMin), owner });
-    });
-    await this.#endInserts(partition);
-    return await this.#ask(() => this.#server.fenceOf(partition));
+  /** The product's statements, one after the other. */
+  fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence> {
+    return this.#fences.fence(partition, batchNoMin, owner, isNewOwner);
   }
 
   partitions(): Promise<readonly number[]> {
@@ -154,9 +155,26 @@ export class SimulatedStore implements RawStore {
     return this.#ask(() => undefined);
   }
 
-  /** The simulated Postgres has no ledger. */
-  rowsAbove(): Promise<readonly []> {
-    return this.#ask(() => []);
+  rowsAbove(partition: number, batchNo: number): Promise<readonly LedgerLine[]> {
+    return this.#ask(() => {
+      const lines = new Map<string, LedgerLine>();
+      for (const row of this.#server.rows) {
+        const { table, month, batch_no: no, time } = row;
+        if (row.log_partition !== partition || no <= batchNo || row.isLearned) continue;
+        const key = `${table}:${month}:${Math.floor(no / DAY_MS)}`;
+        const known = lines.get(key);
+        lines.set(key, {
+          table,
+          partition: month,
+          rows: (known?.rows ?? 0) + 1,
+          time_from: Math.min(known?.time_from ?? time, time),
+          time_to: Math.max(known?.time_to ?? time, time),
+          batch_from: Math.min(known?.batch_from ?? no, no),
+          batch_to: Math.max(known?.batch_to ?? no, no),
+        });
+      }
+      return [...lines.values()];
+    });
   }
 
   daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]> {
@@ -215,6 +233,8 @@ export class SimulatedStore implements RawStore {
       return await call(this.#caller, this.#server, carryOut);
     } catch (error) {
       if (error instanceof ClickHouseFailure || error instanceof Fenced) throw error;
+      if (error instanceof Refused)
+        throw new ClickHouseFailure('refused', memoryLimitExceeded, error.message, undefined);
       throw this.#caller.unavailable(String(error));
     }
   }

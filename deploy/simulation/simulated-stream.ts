@@ -1,9 +1,13 @@
 /** A stream of the simulated JetStream: its messages, limits, and detection of duplicates. */
+export type Headers = ReadonlyMap<string, string>;
+export const messageIdHeader = 'Nats-Msg-Id';
+export const noHeaders: Headers = new Map();
 
 export interface StoredMessage {
   readonly seq: number;
   readonly subject: string;
   readonly bytes: Buffer;
+  readonly headers: Headers;
   readonly id: string;
   /** Epoch milliseconds by the server's clock. */
   readonly storedAt: number;
@@ -30,8 +34,8 @@ const nanosPerMs = 1_000_000;
  * fileStoreMsgSize).
  */
 const entryBytes = 30;
-/** Size of the header with the message's id, without the id. */
-const headerBytes = 31;
+/** Of the headers of a message: their first line and last line break, and what each has besides its name and value. */
+const [headBytes, headerBytes] = [16, 4];
 
 const everythingBelow = '>'.charCodeAt(0);
 
@@ -72,15 +76,16 @@ export class SimulatedStream {
     return false;
   }
 
-  publish(subject: string, bytes: Buffer, id: string, now: number): PublishOutcome {
+  publish(subject: string, bytes: Buffer, headers: Headers, now: number): PublishOutcome {
+    const id = headers.get(messageIdHeader) ?? '';
     const known = id === '' ? undefined : this.#ids.get(id);
     if (known !== undefined && now - known.at < this.config.duplicate_window / nanosPerMs) {
       return { kind: 'duplicate', seq: known.seq };
     }
-    const size = entryBytes + subject.length + bytes.length + (id === '' ? 0 : headerBytes + id.length);
+    const size = entryBytes + subject.length + bytes.length + sizeOf(headers);
     if (this.config.max_bytes > 0 && this.bytes + size > this.config.max_bytes) return { kind: 'full' };
     const seq = ++this.lastSeq;
-    this.messages.push({ seq, subject, bytes, id, storedAt: now, size });
+    this.messages.push({ seq, subject, bytes, headers, id, storedAt: now, size });
     this.bytes += size;
     if (id !== '') this.#ids.set(id, { seq, at: now });
     return { kind: 'stored', seq };
@@ -136,4 +141,10 @@ export class SimulatedStream {
     });
     return before - this.messages.length;
   }
+}
+
+function sizeOf(headers: Headers): number {
+  let size = headers.size === 0 ? 0 : headBytes;
+  for (const [name, value] of headers) size += headerBytes + name.length + value.length;
+  return size;
 }

@@ -12,7 +12,9 @@ import type { InstallLookup } from '#ingest/attribution/install-lookup.ts';
 import type { FormChanges } from '#ingest/batch-builder.ts';
 import type { FormedBatch, FormedPart, LogFrame } from '#ingest/formed-batch.ts';
 import { rowKey } from '#ingest/formed-batch.ts';
-import type { SimulatedRow } from './simulated-clickhouse.ts';
+import { timeWithin } from '#ingest/frame-clock.ts';
+import type { Retention } from '#ingest/retention.ts';
+import type { SimulatedRow } from './clickhouse-content.ts';
 
 export const simulatedApp = 'app';
 const devices = 100;
@@ -43,23 +45,36 @@ type Read = SimulatedRecord & {
   readonly idx: number;
 };
 
+interface ThinFormerParts {
+  readonly firstSeen: FirstSeenGroup;
+  readonly installs: InstallLookup;
+  readonly retention: Retention;
+}
+
 export class ThinFormer {
   readonly #firstSeen: FirstSeenGroup;
   readonly #installs: InstallLookup;
+  readonly #retention: Retention;
 
-  constructor(firstSeen: FirstSeenGroup, installs: InstallLookup) {
+  constructor({ firstSeen, installs, retention }: ThinFormerParts) {
     this.#firstSeen = firstSeen;
     this.#installs = installs;
+    this.#retention = retention;
   }
 
   async begin(partition: number, untilMs: number): Promise<void> {
+    await this.#retention.refresh();
     await this.#firstSeen.at(partition).load(untilMs);
   }
 
   async form(batch: BatchName, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
     const read = frames.flatMap((frame): Read[] => {
-      const { kind, producer_id, frame_no } = frame.header;
-      return recordsOf(frame).map((record, idx) => ({ ...record, kind, producer_id, frame_no, idx }));
+      const { kind, producer_id, frame_no, written_at } = frame.header;
+      const oldest = this.#retention.oldestOf(kind);
+      return recordsOf(frame).map((record, idx) => {
+        const time = timeWithin(record.time, written_at, oldest);
+        return { ...record, time, kind, producer_id, frame_no, idx };
+      });
     });
     const claims = read.flatMap((one) => claimOf(one) ?? []);
     const verdicts = claims.length === 0 ? [] : await this.#firstSeen.at(batch.partition).settle(claims);

@@ -16,9 +16,11 @@ const shape: WorldShape = {
   recordsPerTurnMax: 1,
   logBytesMax: 1_000_000,
   isMatching: false,
+  areClocksOff: false,
   ingests: 1,
   leaseSeconds: 5,
   batchRows: 50,
+  bytesPerFence: 5_000,
 };
 
 test('when a machine loses power after days of sleep, only records answered just before the sleep or the loss may be lost', async () => {

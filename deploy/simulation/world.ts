@@ -8,6 +8,8 @@ import { HOUR_MS } from '#common/durations.ts';
 import { readFrame } from '#common/log/frame.ts';
 import { Answers, nameOf, wronglyAttributed } from './answers.ts';
 import { type ClickFacts, clickAddress, clickApp, type SentClicks, windowHours } from './click-line.ts';
+import type { SimulatedRow } from './clickhouse-content.ts';
+import { Damage } from './damage.ts';
 import { EdgeSlot, journalRoot, type RecentId } from './edge-program.ts';
 import { GatewayProgram } from './gateway-program.ts';
 import { IngestInstance } from './ingest-program.ts';
@@ -16,11 +18,12 @@ import { Matches } from './matches.ts';
 import type { Program } from './program.ts';
 import { PublisherOfMachine } from './publisher-program.ts';
 import type { Scheduler } from './scheduler.ts';
-import { SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.ts';
+import { SimulatedClickHouse } from './simulated-clickhouse.ts';
 import { SimulatedNats } from './simulated-nats.ts';
 import { SimulatedPostgres } from './simulated-postgres.ts';
 import { SimulatedRedis } from './simulated-redis.ts';
 import { recordsOf, type SimulatedRecord } from './thin-former.ts';
+import { clocksOf, errorOf } from './wrong-clocks.ts';
 
 /** The sizes of a world, drawn from its seed. */
 export interface WorldShape {
@@ -38,9 +41,12 @@ export interface WorldShape {
   readonly logBytesMax: number;
   /** Whether there are gateways that match devices to clicks, and a Redis. */
   readonly isMatching: boolean;
+  /** Whether clocks are years off from the beginning, and may jump by years. */
+  readonly areClocksOff: boolean;
   readonly ingests: number;
   readonly leaseSeconds: number;
   readonly batchRows: number;
+  readonly bytesPerFence: number;
 }
 
 /** Something that is restarted when it is dead. */
@@ -62,16 +68,19 @@ const rollMsMax = 5_000;
 const replayMarginMs = 120_000;
 
 export class World {
+  readonly epochMs = epochMs;
   readonly answers = new Answers();
   readonly nats: SimulatedNats;
   readonly edges: Machine[] = [];
-  readonly center: Machine;
+  /** One for each ingest. */
+  readonly centers: Machine[] = [];
   readonly slots: EdgeSlot[] = [];
   readonly publishers: PublisherOfMachine[] = [];
   readonly ingests: IngestInstance[] = [];
   readonly gateways: GatewayProgram[] = [];
   readonly clicks: SentClicks = { sent: [], kept: [] };
   readonly matches = new Matches();
+  readonly damage = new Damage();
   readonly redis: SimulatedRedis | undefined;
   readonly postgres: SimulatedPostgres;
   readonly clickhouse: SimulatedClickHouse;
@@ -100,17 +109,19 @@ export class World {
     this.shape = shape;
     this.nats = new SimulatedNats(scheduler, epochMs);
     this.redis = shape.isMatching ? new SimulatedRedis(scheduler) : undefined;
-    this.center = new Machine('center', scheduler, epochMs);
     this.postgres = new SimulatedPostgres(scheduler, epochMs);
     for (let at = 0; at < shape.machines; at++) this.#addEdge(`edge${at}`);
-    this.clickhouse = new SimulatedClickHouse(scheduler);
+    this.clickhouse = new SimulatedClickHouse(scheduler, epochMs);
+    this.clickhouse.fenceFiles.bytesEach = shape.bytesPerFence;
     for (let at = 0; at < shape.ingests; at++) this.#addIngest(`ingest-${at}`);
+    for (const clock of shape.areClocksOff ? clocksOf(this) : [])
+      if (scheduler.random.next() < 0.5) clock.setOff(errorOf(clock, scheduler.random));
     for (const one of this.#supervised) one.start();
     this.#watch();
   }
 
   get machines(): readonly Machine[] {
-    return [...this.edges, this.center];
+    return [...this.edges, ...this.centers];
   }
 
   get programs(): Program[] {
@@ -144,7 +155,8 @@ export class World {
   /** An operator requests a replay of the log, from the time of a backup or from any other. */
   askForReplay(from = this.replayFrom): void {
     if (this.postgres.openRevisions > 0 || !this.postgres.isUp) return;
-    const replay_from = Math.max(0, Math.floor(from - replayMarginMs));
+    // The log may have wrong times: then all of it is read.
+    const replay_from = this.answers.areTimesRight ? Math.max(0, Math.floor(from - replayMarginMs)) : 0;
     this.postgres.revise({ replay_from, days_from: null, days_to: null });
   }
 
@@ -225,10 +237,12 @@ export class World {
   }
 
   #addIngest(name: string): void {
-    const { shape, center, nats, postgres, clickhouse, redis } = this;
+    const { shape, nats, postgres, clickhouse, redis } = this;
+    const machine = new Machine(`center-${name}`, this.scheduler, epochMs);
+    this.centers.push(machine);
     const { leaseSeconds, batchRows } = shape;
     const ingest = new IngestInstance({
-      machine: center,
+      machine,
       name,
       partitions: () => this.#partitions ?? shape.partitions,
       leaseSeconds,
@@ -271,39 +285,6 @@ export class World {
     return this.publishers.some(({ publisher }) => publisher !== undefined && publisher.damaged.length > 0);
   }
 
-  /** Counters of the sinks, summed over all ingests. */
-  get repairs(): ReadonlyMap<string, number> {
-    const sums = new Map<string, number>();
-    for (const { counters } of this.ingests) {
-      for (const [what, count] of Object.entries(counters)) sums.set(what, (sums.get(what) ?? 0) + count);
-    }
-    return sums;
-  }
-
-  /** How faults affected the servers and their data: a fault without any effect tests nothing. */
-  bites(quietMonths: number): ReadonlyMap<string, number> {
-    const { nats, postgres, clickhouse, answers } = this;
-    const all = new Map<string, number>();
-    const note = (of: string, hits: Readonly<Record<string, number>>) => {
-      for (const [what, count] of Object.entries(hits))
-        all.set(`${of} ${what}`, (all.get(`${of} ${what}`) ?? 0) + count);
-    };
-    note('log', nats.hits);
-    note('Postgres', postgres.hits);
-    note('ClickHouse', clickhouse.hits);
-    if (this.redis !== undefined) {
-      note('Redis', this.redis.hits);
-      note('gateways', { matches: this.matches.given });
-      for (const { feedCounters } of this.ingests) note('feed', { ...feedCounters });
-    }
-    for (const { disk } of this.edges) note('disk', disk.hits);
-    const { repeats } = answers;
-    note('clients', { repeats, forgiven: answers.count('forgiven'), refused: answers.count('refused') });
-    const spread = new Set(clickhouse.rows.filter(({ table }) => table === 'clicks').map((row) => row.log_partition));
-    note('operator', { months_passed: quietMonths, written_off: this.writtenOff, partitions_of_clicks: spread.size });
-    return all;
-  }
-
   /** @returns what is not settled although all processes have started again. */
   leftovers(): string[] {
     const { openBatches } = this.postgres;
@@ -315,7 +296,10 @@ export class World {
     const found = this.#untidiness();
     // An expensive check that cannot pass before the others do.
     if (found.length > 0 && !this.isJudged) return found;
-    const { lost } = this.answers.judge(this.clickhouse.rows);
+    const { postgres, damage } = this;
+    const lost = this.answers
+      .judge(this.clickhouse.rows, this.clickhouse.expired)
+      .lost.filter((n) => !damage.isCounted(n, postgres));
     if (this.isJudged)
       for (const n of lost.slice(0, 20)) this.scheduler.note(() => `not stored: ${this.answers.describe(n)}`);
     if (lost.length > 0)
@@ -354,7 +338,8 @@ export class World {
       // If power was lost during a slow sync, a later segment may have outlived an earlier one: its journal stays for
       // an operator.
       const isLeft = (path: string) =>
-        machine.disk.hits.power_lost > 0 && damaged.some(({ producer_id }) => path.includes(producer_id));
+        machine.disk.hits.power_lost + this.damage.count > 0 &&
+        damaged.some(({ producer_id }) => path.includes(producer_id));
       const files = machine.disk.filesIn(journalRoot).filter((path) => !isLeft(path));
       if (files.length > this.shape.slots) found.push(`${machine.name} still has ${files.join(' ')}`);
     }
@@ -387,7 +372,7 @@ function recordsInMessage(bytes: Buffer): SimulatedRecord[] {
   return records;
 }
 
-function placeOf({ table, log_partition, producer_id, frame_no, idx }: SimulatedRow): string {
+export function placeOf({ table, log_partition, producer_id, frame_no, idx }: SimulatedRow): string {
   return `${table}:${log_partition}:${producer_id}:${frame_no}:${idx}`;
 }
 
