@@ -167,7 +167,7 @@ export class KeyCheck {
     // The previous query may have failed in the meantime.
     if (isPaused(this.#parts.clock(), this.#redisPausedUntilMs)) return null;
     const ask = (appId: string) => {
-      const keys: (string | Buffer)[] = [snapshotKey(this.#hash(key)), versionKey(appId)];
+      const keys: string[] = [snapshotKey(this.#hash(key)), versionKey(appId)];
       const values: (string | number)[] = [appId, askedMs];
       for (const group of groups.values()) {
         values.push(group.requests, group.chain.levels.length);
