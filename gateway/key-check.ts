@@ -107,6 +107,8 @@ export class KeyCheck {
   readonly #questions: KeyQuestions;
   readonly #windows = new LocalWindows();
   readonly #misses = new LocalWindows();
+  /** Requests of a key from a network. */
+  readonly #own = new LocalWindows();
   #redisPausedUntilMs = 0;
 
   constructor(parts: KeyCheckParts) {
@@ -128,7 +130,7 @@ export class KeyCheck {
   /** @param key must have passed isApiKey. */
   async check(key: string, limitClass: LimitClass, ip: string): Promise<KeyVerdict> {
     const nowMs = this.#parts.clock();
-    const chain = this.#chains.of(limitClass, ip);
+    const chain = this.#chainOf(key, limitClass, ip, nowMs);
     if (!isPaused(nowMs, this.#redisPausedUntilMs)) {
       const group = this.#questions.ask(key, chain, nowMs);
       const place = group.requests;
@@ -136,6 +138,17 @@ export class KeyCheck {
       if (answer) return verdictOf(answer.app, chain, (level) => windowAt(answer, group.at + 2 * level, place), nowMs);
     }
     return this.#checkWithPostgres(key, chain, ip, nowMs);
+  }
+
+  /** Without the levels of networks, as long as this process has had few requests of the key from each of them. */
+  #chainOf(key: string, limitClass: LimitClass, ip: string, nowMs: number): Chain {
+    const chain = this.#chains.of(limitClass, ip);
+    const { whole } = chain;
+    if (whole === undefined) return chain;
+    let isFew = true;
+    for (const { name, requests } of whole.networks)
+      if (requests === 0 || this.#own.take(key + name, nowMs).count > requests) isFew = false;
+    return isFew ? whole.chain : chain;
   }
 
   /** Handles a key that Redis does not know or did not answer for. */
@@ -167,7 +180,7 @@ export class KeyCheck {
     // The previous query may have failed in the meantime.
     if (isPaused(this.#parts.clock(), this.#redisPausedUntilMs)) return null;
     const ask = (appId: string) => {
-      const keys: (string | Buffer)[] = [snapshotKey(this.#hash(key)), versionKey(appId)];
+      const keys: string[] = [snapshotKey(this.#hash(key)), versionKey(appId)];
       const values: (string | number)[] = [appId, askedMs];
       for (const group of groups.values()) {
         values.push(group.requests, group.chain.levels.length);

@@ -12,6 +12,8 @@ import { limitKey, WINDOW_MS } from '#common/rate-limit.ts';
 /** New links of an app per day by its API key. Postgres counts them (pg-migrations/0980_sdk_links_per_day.sql). */
 export const SDK_LINKS_PER_DAY = 10_000;
 const CHAINS_MAX = 10_000;
+/** The part of a network's share that each process grants by itself. */
+const OWN_PART = 0.05;
 
 export interface Level {
   /** The key in Redis is `head`, the app's id if it is a limit of an app, and `tail`. */
@@ -28,6 +30,15 @@ export interface Chain {
   readonly levels: readonly Level[];
   /** The level that the X-RateLimit headers of an accepted request describe. */
   readonly shown: number;
+  /**
+   * Set if the levels before the last one are parts of networks: the chain of the last one alone, and how many requests of
+   * each network every process charges only to that one. Most networks never send more, and counting all of them in Redis
+   * would cost several times as much as everything else that is done for a key.
+   */
+  readonly whole?: {
+    readonly chain: Chain;
+    readonly networks: readonly { readonly name: string; readonly requests: number }[];
+  };
 }
 
 export function levelKey({ head, tail, isOfApp }: Level, appId: string): string {
@@ -38,6 +49,7 @@ export class LimitChains {
   readonly #limits: Readonly<Record<LimitClass, number>>;
   readonly #addresses: CountedAddresses;
   readonly #known = new LRUCache<string, Chain>({ max: CHAINS_MAX });
+  readonly #wholes = new Map<LimitClass, Chain>();
 
   /** @param limits requests per minute of each class. */
   constructor(limits: Readonly<Record<LimitClass, number>>, addresses: CountedAddresses) {
@@ -64,8 +76,12 @@ export class LimitChains {
       case 'events': {
         const head = limitKey(limitClass, '');
         const shares = this.#ofNetworks(shareNetworks(ip), { head, limit, windowMs: WINDOW_MS });
-        const whole = { head, tail: '', isOfApp: true, limit, windowMs: WINDOW_MS };
-        return { limitClass, levels: [...shares, whole], shown: shares.length };
+        const own = shares.map((share) => Math.floor(share.limit * OWN_PART));
+        // With one process, a network gets its share exactly.
+        const rests = shares.map((share, at) => ({ ...share, limit: share.limit - (own[at] ?? 0) }));
+        const chain = this.#whole(limitClass);
+        const networks = shares.map(({ tail }, at) => ({ name: `${limitClass}${tail}`, requests: own[at] ?? 0 }));
+        return { limitClass, levels: [...rests, ...chain.levels], shown: rests.length, whole: { chain, networks } };
       }
       case 'links': {
         const minute = { head: limitKey('links', ''), limit, windowMs: WINDOW_MS };
@@ -80,6 +96,18 @@ export class LimitChains {
         return { limitClass, levels: [level], shown: 0 };
       }
     }
+  }
+
+  /** One object for each class, so that all requests of a key that have this chain share a group. */
+  #whole(limitClass: LimitClass): Chain {
+    let chain = this.#wholes.get(limitClass);
+    if (!chain) {
+      const head = limitKey(limitClass, '');
+      const level = { head, tail: '', isOfApp: true, limit: this.#limits[limitClass], windowMs: WINDOW_MS };
+      chain = { limitClass, levels: [level], shown: 0 };
+      this.#wholes.set(limitClass, chain);
+    }
+    return chain;
   }
 
   #ofNetworks(networks: readonly ChargedNetwork[], whole: Pick<Level, 'head' | 'limit' | 'windowMs'>): Level[] {

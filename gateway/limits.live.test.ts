@@ -61,6 +61,22 @@ test('one /64 gets a fifth of an app’s limit and one /48 three fifths, whichev
   ).toBe(8);
 });
 
+test('with a limit that processes grant a part of by themselves, the parts of networks are the same', async () => {
+  const limited = await SdkEdge.start({ RATE_LIMIT_EVENTS: '200' });
+  try {
+    const { key } = await limited.app();
+    const ask = (address: string) =>
+      limited.post('/sdk/events', key, bodies['/sdk/events'], { 'x-forwarded-for': address });
+    const flood = (count: number, address: (at: number) => string) => Promise.all(many(count, address).map(ask));
+    expect(accepted(await flood(80, (at) => `198.51.100.${at}`))).toBe(40);
+    // Each /64 sends only one request.
+    expect(accepted(await flood(150, (at) => `2001:db8:1:${at.toString(16)}::1`))).toBe(120);
+    expect(accepted(await flood(60, (at) => `203.${at}.113.1`))).toBe(40);
+  } finally {
+    await limited.stop();
+  }
+});
+
 test('the headers of accepted requests describe the app’s limit', async () => {
   const { key } = await edge.app();
   const headers = (reply: Reply | undefined) =>

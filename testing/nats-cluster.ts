@@ -128,7 +128,7 @@ function startNode({ dataDir, port }: { readonly dataDir: string; readonly port:
         cwd: '/',
       }),
       url: () => `nats://127.0.0.1:${port}`,
-      isReady: () => answers(port, '', 'INFO '),
+      isReady: () => answers({ host: '127.0.0.1', port }, '', 'INFO '),
       readyTimeoutMs: 30_000,
     },
   );

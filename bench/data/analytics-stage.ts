@@ -70,7 +70,7 @@ export class AnalyticsStage {
     execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
     mkdirSync(folder, { recursive: true });
     const [store, postgres, redis] = await Promise.all([
-      startClickHouse({ dataDir: join(folder, 'clickhouse') }),
+      startClickHouse({ dataDir: join(folder, 'clickhouse'), port: 0 }),
       startPostgres({ dataDir: join(folder, 'postgres'), isDurable: false }),
       startRedis({ dataDir: join(folder, 'redis'), warn: () => undefined }),
     ]);

@@ -92,7 +92,7 @@ export class PathStage {
     tell('starting the servers');
     const [postgres, clickhouse, nats, redis] = await Promise.all([
       startPostgres({ dataDir: join(folder, 'postgres') }),
-      startClickHouse({ dataDir: join(folder, 'clickhouse') }),
+      startClickHouse({ dataDir: join(folder, 'clickhouse'), port: 0 }),
       startNats({ dataDir: join(folder, 'nats') }),
       startRedis({ dataDir: join(folder, 'redis'), warn: tell, bytesMax: redisBytesMax }),
     ]);

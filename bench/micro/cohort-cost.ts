@@ -60,7 +60,7 @@ const sources = [
 ] as const;
 
 const folder = mkdtempSync(join(tmpdir(), 'cohort-cost-'));
-const server = await startClickHouse({ dataDir: folder });
+const server = await startClickHouse({ dataDir: folder, port: 0 });
 const client = new ClickHouse({ url: `${server.url}/bench`, requestTimeoutMs: HOUR_MS });
 const reader = new ClickHouse({ url: `${server.url}/bench`, reads: readLimits, requestTimeoutMs: HOUR_MS });
 try {

@@ -95,7 +95,7 @@ const migrations = join(packageRoot(), 'clickhouse', 'migrations');
 const older = join(folder, 'older');
 for (const name of readdirSync(migrations).sort().slice(0, olderMigrations))
   cpSync(join(migrations, name), join(older, name));
-const server = await startClickHouse({ dataDir: join(folder, 'clickhouse') });
+const server = await startClickHouse({ dataDir: join(folder, 'clickhouse'), port: 0 });
 const schemas = await Promise.all(
   [
     ['before', older],

@@ -46,7 +46,7 @@ const settings = {
 };
 
 const folder = mkdtempSync(join(tmpdir(), 'repair-time-'));
-let server = await startClickHouse({ dataDir: join(folder, 'clickhouse') });
+let server = await startClickHouse({ dataDir: join(folder, 'clickhouse'), port: 0 });
 const client = new ClickHouse({ url: `${server.url}/repair`, requestTimeoutMs: HOUR_MS });
 await migrateClickHouse(client, { retentionDays: 730 });
 const store = new ClickHouseStore(client, systemTime);
@@ -102,7 +102,7 @@ async function killed(): Promise<{ up: number; recovered: number }> {
   server.kill('SIGKILL');
   await server.stop();
   const began = performance.now();
-  server = await startClickHouse({ dataDir: join(folder, 'clickhouse') });
+  server = await startClickHouse({ dataDir: join(folder, 'clickhouse'), port: server.port });
   const up = performance.now();
   await store.fence(0, batch.batch_no + 1, 'bench', false);
   const newest = await store.newestBatch(0, batch.batch_no - 1);

@@ -69,7 +69,7 @@ const weekly: Cohorts = { slots_ms, days: [1, 3, 7, 14, 30], observed_ms: startM
 const revenueWeekly: Cohorts = { ...weekly, days: [0, 1, 3, 7, 14, 30, 60, 90] };
 
 const folder = mkdtempSync(join(tmpdir(), 'retention-cost-'));
-const server = await startClickHouse({ dataDir: folder });
+const server = await startClickHouse({ dataDir: folder, port: 0 });
 const client = new ClickHouse({ url: `${server.url}/bench`, requestTimeoutMs: HOUR_MS });
 const reader = new ClickHouse({ url: `${server.url}/bench`, reads: readLimits, requestTimeoutMs: HOUR_MS });
 try {

@@ -118,9 +118,9 @@ test('a denied subject is reported by name', async () => {
 });
 
 test('without a password, or with a wrong one, there is no connection', async () => {
-  const { host } = new URL(server.url);
+  const { host, search } = new URL(server.url);
   for (const login of ['', 'operator:wrong@', 'nobody:x@']) {
-    const url = `nats://${login}${host}`;
+    const url = `tls://${login}${host}${search}`;
     await expect(Nats.connect({ url, name: 'stranger', installation, waitsForServer: false })).rejects.toThrow(/AUTH/i);
   }
 });

@@ -3,7 +3,7 @@
  * place while it restarts, as on a port.
  */
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, rmSync } from 'node:fs';
+import { lstatSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { StartupError } from './child.ts';
@@ -25,7 +25,7 @@ export function makeSocketFolder(dataDir: string, name: string, temporary = tmpd
   const id = createHash('sha256').update(own).digest('hex').slice(0, 16);
   const short = [temporary, '/tmp'].map((folder) => join(folder, `signpost-${id}`)).find((one) => isShort(one, name));
   const room = PATH_BYTES_MAX - Buffer.byteLength(join('/', 'clickhouse', 'socket', name));
-  if (short === undefined || !takeFolder(short))
+  if (short === undefined || !takeFolder(short, name))
     throw new StartupError(
       `The path of ${own} is too long for a Unix socket, and ${short} belongs to someone else or is open to others. ` +
         `Set DATA_DIR to a path of at most ${room} bytes, or remove ${short}.`,
@@ -38,7 +38,7 @@ function isShort(folder: string, name: string): boolean {
 }
 
 /** Whether the folder is now empty, private and ours. In a folder that all can write to, another user may have made it. */
-function takeFolder(folder: string): boolean {
+function takeFolder(folder: string, name: string): boolean {
   try {
     mkdirSync(folder, { mode: 0o700 });
     return true;
@@ -46,8 +46,14 @@ function takeFolder(folder: string): boolean {
     const found = lstatSync(folder, { throwIfNoEntry: false });
     const uid = process.getuid?.();
     if (!found?.isDirectory() || (found.mode & 0o077) !== 0 || (found.uid !== uid && uid !== 0)) return false;
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { mode: 0o700 });
-    return true;
+    // Only what a server leaves there: while root removes more, its owner could put a link in its place.
+    try {
+      for (const left of [name, `${name}.lock`]) rmSync(join(folder, left), { force: true });
+      rmdirSync(folder);
+      mkdirSync(folder, { mode: 0o700 });
+      return true;
+    } catch {
+      return false;
+    }
   }
 }

@@ -17,7 +17,7 @@ let server: ClickHouseServerProcess;
 let client: ClickHouse;
 
 beforeAll(async () => {
-  server = await startClickHouse({ dataDir: join(folder, 'server'), entry });
+  server = await startClickHouse({ dataDir: join(folder, 'server'), port: 0, entry });
   client = new ClickHouse({ url: server.url });
   await migrateForTest(client);
 });
@@ -66,7 +66,7 @@ test('a copy made during inserts opens as a separate store, in which every rollu
   await expect.poll(rawRows).toBeGreaterThan(before);
   isDone = true;
   await Promise.all(inserts);
-  const copied = await startClickHouse({ dataDir: copy, entry });
+  const copied = await startClickHouse({ dataDir: copy, port: 0, entry });
   const reader = new ClickHouse({ url: copied.url });
   try {
     const [row] = await reader.query<{ raw: number; rollup: number; owner: string }>(figures);
@@ -92,6 +92,6 @@ test('starting the server removes a leftover copy', async () => {
   const { body } = await post('signpost');
   expect(existsSync(body.trim())).toBe(true);
   await server.stop();
-  server = await startClickHouse({ dataDir: join(folder, 'server'), entry });
+  server = await startClickHouse({ dataDir: join(folder, 'server'), port: server.port, entry });
   expect(existsSync(body.trim())).toBe(false);
 });

@@ -14,15 +14,15 @@ import { clickhousePasswords, Users } from './users.ts';
 
 closeNewFiles();
 const drainMs = 20_000;
-const [dataDir = '', at = '8123'] = process.argv.slice(2);
+const [dataDir = '', at = '8123', ...more] = process.argv.slice(2);
 
 function fail(sentence: string): never {
   console.error(sentence);
   process.exit(1);
 }
 
-if (dataDir === '' || !(at.startsWith('/') || /^\d{1,5}$/.test(at))) {
-  fail('Usage: main.ts <data folder> <port on loopback or path of a Unix socket>');
+if (dataDir === '' || more.length > 0 || !(at.startsWith('/') || /^\d{1,5}$/.test(at))) {
+  fail('Usage: main.ts <data folder> <port or path of a Unix socket>. It has no TLS, so ports are on loopback only.');
 }
 
 function openEngine(): Engine {

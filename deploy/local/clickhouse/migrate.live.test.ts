@@ -12,7 +12,7 @@ let server: LocalServer;
 let client: ClickHouse;
 
 beforeAll(async () => {
-  server = await startClickHouse({ dataDir: join(folder, 'server'), entry: builtClickHouse() });
+  server = await startClickHouse({ dataDir: join(folder, 'server'), port: 0, entry: builtClickHouse() });
   client = new ClickHouse({ url: `${server.url}/a-database` });
 });
 

@@ -14,7 +14,7 @@ let server: LocalServer;
 let client: ClickHouse;
 
 async function open(): Promise<void> {
-  server = await startClickHouse({ dataDir: folder, entry: builtClickHouse() });
+  server = await startClickHouse({ dataDir: folder, port: 0, entry: builtClickHouse() });
   client = new ClickHouse({ url: `${server.url}/${database}` });
 }
 
