@@ -73,9 +73,10 @@ test('an ingest that starts without ClickHouse copies clicks to Redis, and store
   const patience = { timeout: 30_000, interval: 100 };
   await expect.poll(async () => (await clicks.byIds([click_id]))[0]?.click_id, patience).toBe(click_id);
   await way.clickhouse.restart();
-  const schema = async () =>
-    ((await (await fetch(`http://127.0.0.1:${port}/readyz`)).json()) as { checks: { schema: true | string } }).checks
-      .schema;
+  const schema = async () => {
+    const ready = await fetch(`http://127.0.0.1:${port}/readyz`);
+    return ((await ready.json()) as { checks: { schema: unknown } }).checks.schema;
+  };
   await expect.poll(schema, patience).toContain('ClickHouse lacks migration');
   const rows = async () =>
     (await way.client.query<{ n: number }>('SELECT toUInt32(count()) AS n FROM clicks').catch(() => []))[0]?.n;

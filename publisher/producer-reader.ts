@@ -290,8 +290,10 @@ export class ProducerReader {
   #names(): string[] | undefined {
     this.#folderFault = '';
     try {
-      const names = this.#disk.names(this.folder).filter((name) => segmentShape.test(name));
-      return names.sort();
+      return this.#disk
+        .names(this.folder)
+        .filter((name) => segmentShape.test(name))
+        .sort();
     } catch (error) {
       if (!(error instanceof Error) || !('code' in error)) throw error;
       this.#isFolderGone = isAbsent(error);
