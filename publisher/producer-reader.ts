@@ -329,12 +329,9 @@ export class ProducerReader {
     const key = laneKeyOf(header);
     const { frame_no } = header;
     const seen = segment.frames.get(key);
-    if (seen === undefined) {
-      segment.frames.set(key, { first: frame_no, last: frame_no });
-    } else {
-      seen.first = Math.min(seen.first, frame_no);
-      seen.last = Math.max(seen.last, frame_no);
-    }
+    if (seen === undefined) return void segment.frames.set(key, { first: frame_no, last: frame_no });
+    seen.first = Math.min(seen.first, frame_no);
+    seen.last = Math.max(seen.last, frame_no);
   }
 
   #see(header: FrameHeader): void {
@@ -350,13 +347,12 @@ export class ProducerReader {
 
   #laneOf(header: FrameHeader): SeenLane {
     const key = laneKeyOf(header);
-    let lane = this.#seen.get(key);
-    if (lane === undefined) {
-      const { kind, partition, frame_no } = header;
-      const low = this.#isWhole ? 1 : frame_no;
-      lane = { lane: { kind, partition }, frames: new FrameSet(low - 1), low, begun: 0, records: new Map() };
-      this.#seen.set(key, lane);
-    }
+    const known = this.#seen.get(key);
+    if (known !== undefined) return known;
+    const { kind, partition, frame_no } = header;
+    const low = this.#isWhole ? 1 : frame_no;
+    const lane = { lane: { kind, partition }, frames: new FrameSet(low - 1), low, begun: 0, records: new Map() };
+    this.#seen.set(key, lane);
     return lane;
   }
 

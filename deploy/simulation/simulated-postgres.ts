@@ -161,8 +161,11 @@ export class SimulatedPostgres extends CallableServer {
     return {
       query: <Row extends object>(_sql: string, [from, ms]: readonly unknown[] = []) =>
         write((state) => {
-          const to = Math.min(this.now, from === '-infinity' ? Number.NEGATIVE_INFINITY : Number(from) + Number(ms));
-          const deletionReached = Math.max(state.deletionReached, to);
+          // The release is older than any time here.
+          const before = state.deletionReached;
+          const start = from === '-infinity' ? Number.NEGATIVE_INFINITY : Math.min(Number(from), before);
+          const isAhead = before > this.now + DAY_MS;
+          const deletionReached = isAhead ? this.now : Math.max(before, Math.min(this.now, start + Number(ms)));
           const row = { reached: String(deletionReached), behind_ms: Math.max(0, this.now - deletionReached) };
           return [{ ...state, deletionReached }, [row] as unknown as Row[]];
         }),

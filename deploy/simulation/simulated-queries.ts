@@ -16,7 +16,7 @@ export function queriesOf(server: SimulatedClickHouse): Pick<ClickHouse, 'query'
 
 /** As `readExpiry` asks. */
 function expiryOf({ now }: SimulatedClickHouse): object[] {
-  return [...ageMaxOf].map(([name, age]) => ({ now_ms: now, name, days: age / DAY_MS }));
+  return [{ now_ms: now, names: [...ageMaxOf.keys()], days: [...ageMaxOf.values()].map((age) => age / DAY_MS) }];
 }
 
 /** As `missingRows` asks. */
