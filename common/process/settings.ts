@@ -307,18 +307,8 @@ export const settings = {
     'Wrong passwords allowed for one account; after that, the wait doubles with each further attempt.',
   ),
   RATE_LIMIT_LINKS: integer(30, 1, 1_000_000, 'Link creations per minute per user (API key: per app and IP).'),
-  RATE_LIMIT_MATCH: integer(
-    1000,
-    1,
-    10_000_000,
-    'POST /sdk/match requests per minute per app; one /24 or /64 gets a fifth.',
-  ),
-  RATE_LIMIT_EVENTS: integer(
-    500,
-    1,
-    10_000_000,
-    'POST /sdk/events requests per minute per app; one /24 or /64 gets a fifth.',
-  ),
+  RATE_LIMIT_MATCH: integer(1000, 1, 10_000_000, 'POST /sdk/match requests per minute per app; a fifth per network.'),
+  RATE_LIMIT_EVENTS: integer(500, 1, 10_000_000, 'POST /sdk/events requests per minute per app; a fifth per network.'),
   RATE_LIMIT_GENERAL: integer(100, 1, 10_000_000, 'All other requests per minute per user or server key, or per IP.'),
 
   INSTALLATION: form(
