@@ -126,8 +126,7 @@ export function apiParts(
     analytics: analyticsParts({
       clickhouse,
       asOf: asOfFrom(db),
-      auditsSince: auditsFrom(db),
-      countriesAsOf: dateOfCountries(config.GEOIP_DB),
+      ...{ auditsSince: auditsFrom(db), countriesAsOf: dateOfCountries(config.GEOIP_DB) },
       pipelineState: pipelineStateFrom(db, logStateFrom(logOptions)),
       exchangeRates: exchangeRatesFrom(db),
       retentionDays: config.RETENTION_DAYS,
