@@ -450,6 +450,7 @@ CREATE TABLE public.installation (
   store text NOT NULL DEFAULT ''::text,
   secret_check text,
   outbound_held_since timestamp with time zone,
+  outbound_resumed_at timestamp with time zone,
   CONSTRAINT installation_only_row_check CHECK (only_row),
   CONSTRAINT installation_pkey PRIMARY KEY (only_row)
 );
@@ -1997,7 +1998,7 @@ AS $function$
 DECLARE
   old text;
 BEGIN
-  IF EXISTS (SELECT FROM click_holders WHERE holder = p_holder AND gone_at IS NOT NULL) THEN
+  IF (SELECT gone_at IS NOT NULL FROM click_holders WHERE holder = p_holder FOR UPDATE) THEN
     UPDATE click_shares SET is_given_up = false WHERE holder = p_holder AND is_given_up;
   END IF;
   INSERT INTO click_holders (holder, machine, instance, reported_at) VALUES (p_holder, p_machine, p_instance, now())
@@ -2211,10 +2212,11 @@ CREATE OR REPLACE FUNCTION public.signpost_trim_audit_log(rows_max integer)
  SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
+  oldest CONSTANT timestamptz := signpost_deletion_time() - interval '1 year';
   trimmed integer;
 BEGIN
   DELETE FROM audit_log WHERE id IN (
-    SELECT id FROM audit_log WHERE greatest(at, stored_at) < signpost_deletion_time() - interval '1 year' ORDER BY at LIMIT rows_max FOR UPDATE SKIP LOCKED);
+    SELECT id FROM audit_log WHERE at < oldest AND coalesce(stored_at, at) < oldest ORDER BY at LIMIT rows_max FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS trimmed = ROW_COUNT;
   RETURN trimmed;
 END $function$

@@ -264,11 +264,7 @@ export const settings = {
     'Query parameters of clicks that are passed on but never recorded (case-insensitive); none records all.',
   ),
   ADMIN_EMAIL: text('', 'E-mail address of the first user, created by npm start.'),
-  ADMIN_PASSWORD: text(
-    '',
-    'Password of the first user. If empty, it is generated, printed once on a terminal, and kept in login.json in DATA_DIR until it is changed.',
-    true,
-  ),
+  ADMIN_PASSWORD: text('', 'Password of the first user. Empty: made, and kept in login.json.', true),
   SHORT_LINK_DOMAIN: form(
     'localhost',
     domainOf,

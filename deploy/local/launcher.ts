@@ -45,8 +45,8 @@ import type { Progress } from './progress.ts';
 import { RememberedPorts } from './remembered-ports.ts';
 import { checkSecret } from './secret-check.ts';
 import { startNats, startPostgres, startRedis } from './servers.ts';
-import type { ServiceManager } from './service-manager.ts';
 import type { Supervisor } from './supervisor.ts';
+import type { Systemd } from './systemd.ts';
 
 const logCheckMs = 30_000;
 const storePauseMs = 5_000;
@@ -55,7 +55,7 @@ export interface LauncherParts {
   readonly config: Config;
   readonly dataDir: string;
   readonly supervisor: Supervisor;
-  readonly serviceManager: ServiceManager;
+  readonly systemd: Systemd;
   readonly progress: Progress;
   /** Resolves once dist/ is up to date. */
   readonly built: Promise<void>;
@@ -98,9 +98,7 @@ export class Launcher {
       await this.#startProcesses(facts, ({ role }) => role === 'redirector');
       progress.note('Redirectors serve the links that they know. The rest starts once Postgres and ClickHouse answer.');
     }
-    await this.#parts.serviceManager.patiently(() =>
-      this.#prepareStores(owner, servers.clickhouse.signpost, isWaiting),
-    );
+    await this.#parts.systemd.patiently(() => this.#prepareStores(owner, servers.clickhouse.signpost, isWaiting));
     await this.#checkInstallation(owner, key);
     return await this.#finish(facts, owner, isWaiting);
   }
