@@ -47,7 +47,7 @@ import { RememberedPorts } from './remembered-ports.ts';
 import { checkSecret } from './secret-check.ts';
 import { startNats, startPostgres, startRedis } from './servers.ts';
 import type { Supervisor } from './supervisor.ts';
-import type { ServiceManager } from './systemd-unit.ts';
+import type { Systemd } from './systemd.ts';
 
 const logCheckMs = 30_000;
 const storePauseMs = 5_000;
@@ -56,7 +56,7 @@ export interface LauncherParts {
   readonly config: Config;
   readonly dataDir: string;
   readonly supervisor: Supervisor;
-  readonly serviceManager: ServiceManager;
+  readonly systemd: Systemd;
   readonly progress: Progress;
   /** Resolves once dist/ is up to date. */
   readonly built: Promise<void>;
@@ -101,9 +101,7 @@ export class Launcher {
       await this.#startProcesses(facts, ({ role }) => role === 'redirector');
       progress.note('Redirectors serve the links that they know. The rest starts once Postgres and ClickHouse answer.');
     }
-    await this.#parts.serviceManager.patiently(() =>
-      this.#prepareStores(owner, servers.clickhouse.signpost, isWaiting),
-    );
+    await this.#parts.systemd.patiently(() => this.#prepareStores(owner, servers.clickhouse.signpost, isWaiting));
     await this.#checkInstallation(owner, key);
     return await this.#finish(facts, owner, isWaiting);
   }

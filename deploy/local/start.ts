@@ -23,7 +23,7 @@ import { refuseMissingServers } from './missing-servers.ts';
 import { makeDataFolderPrivate } from './private-folder.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { Supervisor } from './supervisor.ts';
-import { ServiceManager } from './systemd-unit.ts';
+import { Systemd } from './systemd.ts';
 
 const parentCheckMs = 500;
 /** npm and the terminal may both forward one Ctrl-C; a signal later than this is a second one. */
@@ -80,8 +80,8 @@ async function main(progress: Progress): Promise<void> {
     say: (line) => progress.note(line),
     onChange: () => launcher.listProcesses(),
   });
-  const serviceManager = new ServiceManager((line) => progress.fault(line));
-  const launcher = new Launcher({ config, dataDir, supervisor, serviceManager, progress, built, away });
+  const systemd = new Systemd((line) => progress.fault(line));
+  const launcher = new Launcher({ config, dataDir, supervisor, systemd, progress, built, away });
   endOnSignals((reason) => {
     progress.note(`${reason}: stopping`);
     void end(0);
@@ -92,7 +92,7 @@ async function main(progress: Progress): Promise<void> {
     if (ending !== undefined) return;
     progress.text(text);
     progress.text('ready');
-    serviceManager.ready();
+    systemd.ready();
   } catch (error) {
     if (ending === undefined) progress.fault(faultText(error));
     await end(1);

@@ -81,8 +81,8 @@ test('while the clock of Postgres is 800 days ahead, an install is not deleted b
 
 test('the trim of the audit log asks for the deletion time once, however many rows there are', async () => {
   await edge.db.execute(
-    `INSERT INTO audit_log (at, actor_id, actor_name, action, target_id, fields, address, request_id)
-     SELECT now(), '', '', 'test', '', '{}', '', '' FROM generate_series(1, 2000)`,
+    `INSERT INTO audit_log (at, organization_id, actor_id, actor_name, action, target_id, fields, address, request_id)
+     SELECT now(), 'org', '', '', 'test', '', '{}', '', '' FROM generate_series(1, 2000)`,
   );
   const calls = await edge.db.transaction(async (queries) => {
     await queries.execute(`SET LOCAL track_functions = 'all'`);

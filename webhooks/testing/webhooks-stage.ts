@@ -113,7 +113,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
       await db.execute(
         `INSERT INTO webhook_endpoints (id, organization_id, url, events, app_ids, secret_ciphertext, event_names, postback_method, postback_body, campaigns,
            created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now(), now())`,
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)`,
         [
           id,
           organization_id,
@@ -125,6 +125,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
           postback?.method ?? null,
           postback?.body ?? null,
           postback?.campaigns ?? null,
+          new Date(stage.nowMs),
         ],
       );
       return { id, organization_id, secret };

@@ -19,8 +19,9 @@ test('a process that is connected with a role that the owner is no member of is 
       connectionsMax: 1,
     });
     await process.query('SELECT 1');
-    expect([idle, await otherSessions(mover)]).toEqual([['owner'], ['owner', 'redirector-0']]);
+    const seen = await otherSessions(mover);
     await process.close();
+    expect([idle, seen]).toEqual([['owner'], ['owner', 'redirector-0']]);
   } finally {
     await mover.close();
     await owner.execute(`DROP ROLE ${role}`);

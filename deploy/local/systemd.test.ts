@@ -7,7 +7,11 @@ import { createInterface } from 'node:readline';
 import { expect, test, vi } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
 import { findProgram } from './programs.ts';
+<<<<<<<< HEAD:deploy/local/systemd-unit.test.ts
 import { ServiceManager } from './systemd-unit.ts';
+========
+import { Systemd } from './systemd.ts';
+>>>>>>>> d0a6506a4b8d6c141b0c5a55ddc0b7ca92e30bc2:deploy/local/systemd.test.ts
 
 /** Node has no datagram sockets of Unix. */
 const receiver = `
@@ -21,20 +25,20 @@ while True: print(s.recv(4096).decode(), flush=True)
 test('while it waits for servers or migrates, systemd is told again and again to wait, and then that it is ready', async (context) => {
   const [python, notify] = [findProgram(['python3']), findProgram(['systemd-notify'])];
   skipWithout(python !== undefined && notify !== undefined, 'python3 and systemd-notify', context);
-  const folder = mkdtempSync(join(tmpdir(), 'signpost-notify-'));
+  const folder = mkdtempSync(join(tmpdir(), 'signpost-systemd-'));
   const socket = join(folder, 'notify');
   const child = spawn(python ?? '', ['-c', receiver, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
-  await vi.waitUntil(() => lines.includes('bound'), { timeout: 10_000 });
+  await vi.waitUntil(() => lines.includes('bound'), { timeout: 60_000 });
   vi.stubEnv('NOTIFY_SOCKET', socket);
   const faults: string[] = [];
   try {
     const extensions = () => lines.filter((line) => line === 'EXTEND_TIMEOUT_USEC=300000000').length;
-    const manager = new ServiceManager((line) => faults.push(line));
-    expect(await manager.patiently(() => vi.waitUntil(() => extensions() >= 3, { timeout: 20_000 }), 50)).toBe(true);
-    manager.ready();
-    await vi.waitUntil(() => lines.some((line) => line.includes('READY=1')), { timeout: 10_000 });
+    const systemd = new Systemd((line) => faults.push(line));
+    expect(await systemd.patiently(() => vi.waitUntil(() => extensions() >= 3, { timeout: 60_000 }), 50)).toBe(true);
+    systemd.ready();
+    await vi.waitUntil(() => lines.some((line) => line.includes('READY=1')), { timeout: 60_000 });
     expect(faults).toEqual([]);
   } finally {
     vi.unstubAllEnvs();

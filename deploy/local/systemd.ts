@@ -7,7 +7,7 @@ const extendEveryMs = 30 * SECOND_MS;
 /** As TimeoutStartSec of signpost.service, so that as much time is left once the wait is over. */
 const extensionMs = 300 * SECOND_MS;
 
-export class ServiceManager {
+export class Systemd {
   readonly #onFault: (line: string) => void;
 
   /** @param onFault gets a sentence if systemd could not be told. */
