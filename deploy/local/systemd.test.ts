@@ -7,11 +7,7 @@ import { createInterface } from 'node:readline';
 import { expect, test, vi } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
 import { findProgram } from './programs.ts';
-<<<<<<<< HEAD:deploy/local/systemd-unit.test.ts
-import { ServiceManager } from './systemd-unit.ts';
-========
 import { Systemd } from './systemd.ts';
->>>>>>>> d0a6506a4b8d6c141b0c5a55ddc0b7ca92e30bc2:deploy/local/systemd.test.ts
 
 /** Node has no datagram sockets of Unix. */
 const receiver = `
