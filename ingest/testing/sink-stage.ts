@@ -99,7 +99,7 @@ export class SinkStage {
     await owner.execute(`DO $$ BEGIN
       EXECUTE format('ALTER DATABASE %I RESET ALL', current_database());
       EXECUTE (SELECT 'TRUNCATE ' || string_agg(format('%I.%I', schemaname, tablename), ', ') || ' RESTART IDENTITY CASCADE'
-                 FROM pg_tables WHERE schemaname = 'ingest' AND tablename <> ALL ('{installation,numbering}'));
+                 FROM pg_tables WHERE schemaname = 'ingest' AND tablename <> ALL ('{installation,numbering,deletion_clock}'));
     END $$`);
     await owner.close();
     const filled = await this.clickhouse.query<{ name: string }>(
