@@ -18,7 +18,9 @@ print('bound', flush=True)
 while True: print(s.recv(4096).decode(), flush=True)
 `;
 
-test('while it waits for servers or migrates, systemd is told again and again to wait, and then that it is ready', async (context) => {
+test('while it waits for servers or migrates, systemd is told again and again to wait, and then that it is ready', {
+  timeout: 180_000,
+}, async (context) => {
   const [python, notify] = [findProgram(['python3']), findProgram(['systemd-notify'])];
   skipWithout(python !== undefined && notify !== undefined, 'python3 and systemd-notify', context);
   const folder = mkdtempSync(join(tmpdir(), 'signpost-systemd-'));
