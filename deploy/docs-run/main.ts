@@ -97,6 +97,7 @@ cd /var/lib/signpost-backup
 kept=$(ls)
 for day in $(seq 11 25); do mkdir "signpost-2020-01-$day"T030000Z; echo '{}' >"signpost-2020-01-$day"T030000Z/backup.json; done
 mkdir signpost-2020-02-01T030000Z signpost-2020-02-02T030000Z.trial
+touch -d '2 days ago' signpost-2020-02-*
 printf '#!/bin/sh\\n[ "$*" != "-u +%%u" ] || { echo 7; exit; }\\nexec /bin/date "$@"\\n' >/usr/local/bin/date
 chmod 755 /usr/local/bin/date
 systemctl start signpost-backup
