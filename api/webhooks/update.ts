@@ -72,7 +72,11 @@ export const updateWebhook = changingRoute({
         event_names,
       ];
       const [row] = await tenant.query<EndpointRow>(change, values);
-      return { status: 200, body: endpointAnswer(caller, row ?? before, deps.clock()), noted: await note(tenant, before) };
+      return {
+        status: 200,
+        body: endpointAnswer(caller, row ?? before, deps.clock()),
+        noted: await note(tenant, before),
+      };
     });
   },
 });
