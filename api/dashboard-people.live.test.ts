@@ -83,6 +83,7 @@ test('an invited account that is not logged in to this browser logs in to join, 
     await tab.goto(url);
     await tab.getByText(`You are logged in as ${other.email}`).waitFor();
   }
+  await page.getByRole('button', { name: 'I already have an account' }).click();
   await page.getByLabel('Password').fill('wrong');
   await page.getByRole('button', { name: 'Log in and join' }).click();
   await page.getByText('The password is wrong.').waitFor();

@@ -1,6 +1,7 @@
 /**
  * Idempotency-Key: for 24 hours, repeating a request with the same key returns the first response, even while the first
- * request is still being processed. A different request with the same key gets a 400.
+ * request is still being processed. A different request with the same key gets a 400, and so does a caller whose rights
+ * have changed. A response with a secret is not stored: repeating the request only says that it is done.
  *
  *   (absent) ──begin──▶ running ──answered──▶ kept ──24 h──▶ (absent)
  *                          └──failed, or its process died a minute ago──▶ (absent)
@@ -15,6 +16,7 @@ import { invalid, Rejection, statusOf, unavailable } from '#common/http/rejectio
 import type { Answer } from '#common/http/route.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
+import type { UserCaller } from './route.ts';
 
 const KEY_CHARACTERS_MAX = 255;
 const keyShape = /^[\x21-\x7e]+$/;
@@ -36,11 +38,14 @@ interface Row {
   readonly answer: string | null;
 }
 
-interface Kept {
-  readonly status: number;
-  readonly body: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+/** `done`: the request succeeded, and its answer has a secret. */
+type Kept =
+  | 'done'
+  | {
+      readonly status: number;
+      readonly body: unknown;
+      readonly headers?: Readonly<Record<string, string>> | undefined;
+    };
 
 const begin = `
   WITH expired AS (DELETE FROM idempotency_keys WHERE (caller, key) IN (
@@ -58,6 +63,7 @@ interface Lock {
   readonly who: string;
   readonly key: string;
   readonly lockedUntil: Date;
+  readonly showsSecret: boolean;
 }
 
 /** The row is still that of this request: after LOCK_MS, another one may have taken it. */
@@ -81,18 +87,20 @@ export class Idempotency {
   }
 
   /** Runs the handler, or returns its stored response. Callers without an identity cannot use keys. */
-  readonly once: Once = async (name, { caller, params, query, rawBody, header }, handle) => {
+  readonly once: Once = async ({ name, showsSecret }, { caller, params, query, rawBody, header }, handle) => {
     const key = header(FIELD);
     const who = identityOf(caller);
     if (key === '' || who === null) return handle();
     if (key.length > KEY_CHARACTERS_MAX || !keyShape.test(key))
       return invalid(FIELD, `must have 1 to ${KEY_CHARACTERS_MAX} visible ASCII characters`);
     const fingerprint = createHash('sha256')
-      .update(JSON.stringify([name, params, query]))
+      .update(
+        JSON.stringify([name, params, query, name.startsWith('POST /me/') ? null : rightsFor(caller as UserCaller)]),
+      )
       .update(rawBody.bytes)
       .digest();
     const begun = await this.#begin(who, key, fingerprint);
-    return begun instanceof Date ? this.#run({ who, key, lockedUntil: begun }, handle) : begun;
+    return begun instanceof Date ? this.#run({ who, key, lockedUntil: begun, showsSecret }, handle) : begun;
   };
 
   /** The end of its lock if the request has to be processed now, otherwise its stored response. */
@@ -104,7 +112,10 @@ export class Idempotency {
       const sql = 'SELECT fingerprint, answer FROM idempotency_keys WHERE caller = $1 AND key = $2';
       const [row] = await this.#db.query<Row>(sql, [who, key], 'idempotency_read');
       if (row && !row.fingerprint.equals(fingerprint))
-        return invalid(FIELD, 'was used for another request within the last 24 hours: use a new key');
+        return invalid(
+          FIELD,
+          'was used for another request, or with other rights, within the last 24 hours: use a new key',
+        );
       if (row?.answer) return this.#replay(who, key, row.answer);
       await new Promise((done) => setTimeout(done, LOOK_MS));
     }
@@ -118,7 +129,10 @@ export class Idempotency {
     } catch {
       return invalid(FIELD, 'has an answer that can no longer be read: check what the request did, and use a new key');
     }
-    const { status, body, headers } = JSON.parse((await decompress(Buffer.from(packed, 'base64'))).toString()) as Kept;
+    const kept = JSON.parse((await decompress(Buffer.from(packed, 'base64'))).toString()) as Kept;
+    if (kept === 'done')
+      return invalid(FIELD, 'was used: the request is done, and its answer has a secret that is shown only once');
+    const { status, body, headers } = kept;
     return { status, body, headers: { ...headers, 'Idempotent-Replayed': 'true' } };
   }
 
@@ -132,7 +146,7 @@ export class Idempotency {
       answer = await handle();
     } finally {
       try {
-        await this.#end(lock, answer && keptOf(answer));
+        await this.#end(lock, answer && keptOf(answer, lock.showsSecret));
       } catch (err) {
         this.#log.warn({ err }, 'the response to a request with an Idempotency-Key could not be stored');
       }
@@ -161,15 +175,26 @@ function identityOf(caller: unknown): string | null {
   return String(caller.user_id);
 }
 
+/**
+ * What the caller may do, so that an answer is repeated only to someone who may still ask for it. Requests about their own
+ * account need no rights, and may change them.
+ */
+function rightsFor({ memberships, session, key }: UserCaller): unknown {
+  const roles = memberships.map(({ organization_id, role }) => `${organization_id} ${role}`).sort();
+  return [roles, session?.organization_id, key?.app_ids];
+}
+
 function contextOf(who: string, key: string): string {
   return `idempotency:${who}:${key}`;
 }
 
 /** Null for a response that is not stored: a failure, or not JSON. */
-function keptOf(answer: Answer | Rejection): Kept | null {
+function keptOf(answer: Answer | Rejection, showsSecret: boolean): Kept | null {
   if (answer instanceof Rejection) {
     const status = statusOf[answer.code];
     return status < 500 && status !== statusOf.RATE_LIMITED ? { status, body: answer.body } : null;
   }
-  return 'body' in answer && answer.status < 500 ? answer : null;
+  if (!('body' in answer) || answer.status >= 500) return null;
+  const { status, body, headers } = answer;
+  return showsSecret ? 'done' : { status, body, headers };
 }

@@ -22,7 +22,6 @@ import { PostgresAuditTurns } from './analytics/audit-turns.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { hostRules } from './apps/host.ts';
 import { certificateQuestion } from './apps/served-host.ts';
-import { exposeAuditTrail } from './audit-metrics.ts';
 import { DashboardFiles } from './dashboard-files.ts';
 import { docsRoutes } from './docs/routes.ts';
 import { exposeMail } from './mail/mail-metrics.ts';
@@ -55,7 +54,6 @@ const api = apiParts(config, { db, redis, clickhouse, log, stores }, storeClock.
 exposeAsOf(metrics, db);
 exposeHeld(metrics, api.state);
 exposeOutbox(metrics, api.outbox);
-exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);
 exposeLearner(metrics, api.linkLearner);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
@@ -69,7 +67,6 @@ const schema = new SchemaWait({ lacks: [postgresLack(db), clickhouseLack(clickho
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   tracingPart(tracing),
   { name: 'postgres', stop: () => db.close() },
-  { name: 'audit log', stop: () => api.auditTrail.stop() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   telemetryPart(

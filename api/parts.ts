@@ -33,7 +33,7 @@ import { clicksOfApp } from './app-clicks.ts';
 import { associationChecksWith } from './apps/association-checks.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
-import { AuditTrail } from './audit-trail.ts';
+import { noteOf } from './audit-trail.ts';
 import { authParts } from './auth/parts.ts';
 import { PasswordCheck } from './auth/password.ts';
 import { rankByClicks } from './click-ranking.ts';
@@ -76,7 +76,6 @@ export interface ApiParts {
   readonly state: InstallationState;
   /** Started after Redis, stopped before it. */
   readonly outbox: Outbox;
-  readonly auditTrail: AuditTrail;
   /** Started after `outbox`, stopped before it. */
   readonly hostChecks: HostChecks;
   /** Stopped before the server, which waits for its streams. */
@@ -142,7 +141,12 @@ export function apiParts(
     rightsNow: rightsNow(guardParts),
     wakeImports: () => imports.wake(),
     importKeys: encryption,
-    mail: { isConfigured: send !== null, encryption, wake: () => mailer.wake() },
+    mail: {
+      isConfigured: send !== null,
+      encryption,
+      wake: () => mailer.wake(),
+      countLimited: () => mailer.counters.limited++,
+    },
     hosts: hostRules(config),
     associationChecks: associationChecksWith(config, limiter),
     shortUrl: shortUrlWith(config),
@@ -158,13 +162,11 @@ export function apiParts(
   const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, time, deliverChanges, branch });
   const linkLearner = linkLearnerWith(config, { redis, tenancy: deps.tenancy, limiter, clock, log, maySend });
   const { once } = new Idempotency({ db, encryption, log });
-  const auditTrail = new AuditTrail(db, clock, log);
   return {
-    mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail.note },
+    mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: noteOf },
     guard,
     about: aboutApi(config),
     outbox,
-    auditTrail,
     ...{ state, hostChecks, live, imports, linkLearner, mailer },
   };
 }

@@ -1,5 +1,6 @@
 /** The API's route builder, typed with its dependencies and the caller from the guard. */
-import { routesOf } from '#common/http/route.ts';
+import { type Answer, type Method, type RouteKind, routesOf } from '#common/http/route.ts';
+import type { Note, Noted } from './audit-trail.ts';
 import type { ApiDeps } from './deps.ts';
 
 export type Role = 'owner' | 'member' | 'viewer';
@@ -36,5 +37,28 @@ export interface UserCaller {
   readonly key?: CallerKey;
 }
 
-/** A route for dashboard users. */
-export const route = routesOf<ApiDeps, UserCaller>();
+/** Routes that change nothing. */
+export interface Reads extends RouteKind {
+  readonly fields: { readonly method: 'GET' } | { readonly isRead: true };
+}
+
+/** The answer to a change: the change is in the audit log, in the same transaction. */
+export type ChangeAnswer = Answer & { readonly noted: Noted };
+
+/** Routes that change something. */
+export interface Changes extends RouteKind {
+  readonly fields: { readonly method: Exclude<Method, 'GET'>; readonly isRead?: never };
+  readonly request: { readonly note: Note };
+  readonly answer: ChangeAnswer;
+}
+
+/** Of the request for a change: what functions need that make the change. */
+export interface ChangeRequest {
+  readonly caller: UserCaller;
+  readonly note: Note;
+}
+
+/** A route for dashboard users that changes nothing. */
+export const route = routesOf<ApiDeps, UserCaller, Reads>();
+/** A route for dashboard users that changes something. */
+export const changingRoute = routesOf<ApiDeps, UserCaller, Changes>();

@@ -473,6 +473,7 @@ CREATE TABLE public.invitations (
   invited_by text NOT NULL,
   created_at timestamp with time zone NOT NULL,
   expires_at timestamp with time zone NOT NULL,
+  is_by_mail boolean NOT NULL DEFAULT false,
   CONSTRAINT invitations_email_check CHECK ((email = lower(email))),
   CONSTRAINT invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE CASCADE,
   CONSTRAINT invitations_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id) ON DELETE CASCADE,
@@ -591,6 +592,7 @@ CREATE TABLE public.mails (
   expires_at timestamp with time zone NOT NULL,
   failure text,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
+  requester text NOT NULL DEFAULT ''::text,
   CONSTRAINT mails_check CHECK (((state = 'waiting'::text) = (content_ciphertext IS NOT NULL))),
   CONSTRAINT mails_kind_check CHECK ((kind = ANY (ARRAY['invitation'::text, 'password_reset'::text]))),
   CONSTRAINT mails_pkey PRIMARY KEY (id),
@@ -831,6 +833,7 @@ CREATE TABLE public.users (
   deleted_at timestamp with time zone,
   disabled_at timestamp with time zone,
   not_before timestamp with time zone,
+  unverified_since timestamp with time zone,
   CONSTRAINT users_email_check CHECK (((email = lower(email)) AND ((char_length(email) >= 3) AND (char_length(email) <= 320)))),
   CONSTRAINT users_name_check CHECK ((char_length(name) <= 200)),
   CONSTRAINT users_pkey PRIMARY KEY (id)
@@ -1125,23 +1128,27 @@ CREATE OR REPLACE FUNCTION public.signpost_accept_invitation(hash bytea, at time
  RETURNS TABLE(outcome text, joined_user text, joined_organization text, joined_role text)
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
+ SET search_path TO 'public'
 AS $function$
 DECLARE
   invited record;
   invitee text := account;
+  is_mailed boolean;
 BEGIN
-  PERFORM FROM invitations WHERE token_hash = hash FOR UPDATE;
+  SELECT is_by_mail INTO is_mailed FROM invitations WHERE token_hash = hash FOR UPDATE;
   SELECT * INTO invited FROM signpost_invitation_of(hash, at);
   IF NOT FOUND THEN RETURN QUERY SELECT 'absent', '', '', ''; RETURN; END IF;
   IF account IS NULL THEN
     invitee := new_account;
-    INSERT INTO users (id, email, name, password_hash) VALUES (new_account, invited.email, full_name, new_hash)
+    INSERT INTO users (id, email, name, password_hash, unverified_since)
+      VALUES (new_account, invited.email, full_name, new_hash, CASE WHEN NOT is_mailed THEN now() END)
       ON CONFLICT (email) WHERE deleted_at IS NULL DO NOTHING;
     IF NOT FOUND THEN RETURN QUERY SELECT 'account_exists', '', '', ''; RETURN; END IF;
   ELSE
     PERFORM FROM users WHERE id = account AND email = invited.email AND deleted_at IS NULL AND disabled_at IS NULL;
     IF NOT FOUND THEN RETURN QUERY SELECT 'other_account', '', '', ''; RETURN; END IF;
+    PERFORM FROM users WHERE id = account AND unverified_since IS NULL FOR SHARE;
+    IF NOT FOUND THEN RETURN QUERY SELECT 'unverified', '', '', ''; RETURN; END IF;
   END IF;
   INSERT INTO memberships (user_id, organization_id, role) VALUES (invitee, invited.organization_id, invited.role)
     ON CONFLICT (user_id, organization_id) DO NOTHING;
@@ -1501,10 +1508,10 @@ CREATE OR REPLACE FUNCTION public.signpost_invitation_of(hash bytea, at timestam
  RETURNS TABLE(id text, organization_id text, organization_name text, email text, role text, has_account boolean)
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
+ SET search_path TO 'public'
 AS $function$
   SELECT i.id, i.organization_id, o.name, i.email, i.role,
-         EXISTS (SELECT FROM users u WHERE u.email = i.email AND u.deleted_at IS NULL)
+         i.is_by_mail AND EXISTS (SELECT FROM users u WHERE u.email = i.email AND u.deleted_at IS NULL)
     FROM invitations i JOIN organizations o ON o.id = i.organization_id AND o.deleted_at IS NULL
    WHERE i.token_hash = hash AND i.expires_at > at AND signpost_is_owner(i.invited_by, i.organization_id) $function$
 ;
@@ -1592,6 +1599,18 @@ BEGIN
     VALUES (of_app, new_install_id, of_click, new_answer, new_record, at_time, again);
   RETURN QUERY SELECT true, new_install_id, new_answer, new_record, again;
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_keep_password_reset(address text, at timestamp with time zone, ends timestamp with time zone)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+  UPDATE password_resets SET expires_at = least(ends, created_at + interval '1 day')
+   WHERE id = (SELECT r.id FROM password_resets r JOIN users u ON u.id = r.user_id
+                WHERE u.email = address AND u.deleted_at IS NULL AND u.disabled_at IS NULL AND r.expires_at > at
+                ORDER BY r.created_at DESC LIMIT 1) $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_keep_secret_check(p_sealed text)
@@ -1704,6 +1723,26 @@ BEGIN
   INSERT INTO outbox (kind, host, short_code, app_id, version, api_key_hash)
     SELECT DISTINCT 'app', host, '', NEW.id, NEW.version, OLD.api_key_hash FROM (VALUES (OLD.host), (NEW.host)) AS v (host);
   RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_note_change(organization text, actor text, operation text, target text, targets text[], names text[], client text, request text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  IF current_setting('role') = 'signpost_api' AND NOT coalesce(organization = ANY (signpost_organizations()), false) THEN
+    RAISE EXCEPTION 'a change in organization % cannot be noted in a transaction of %', organization, signpost_organizations();
+  END IF;
+  INSERT INTO audit_log (organization_id, at, actor_id, actor_name, action, target_id, target_ids, fields, address, request_id)
+  SELECT o.id, date_trunc('milliseconds', now()), actor,
+         coalesce((SELECT email FROM users WHERE id = actor), (SELECT name FROM server_keys WHERE id = actor), ''),
+         operation, target, targets, names, client, request
+    FROM (SELECT organization AS id WHERE organization IS NOT NULL
+          UNION ALL
+          SELECT organization_id FROM memberships WHERE organization IS NULL AND user_id = actor) AS o;
 END $function$
 ;
 
@@ -1974,6 +2013,21 @@ AS $function$
    WHERE r.token_hash = hash AND r.expires_at > at AND u.deleted_at IS NULL AND u.disabled_at IS NULL $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_prove_address(account text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  UPDATE users SET unverified_since = NULL, password_hash = NULL WHERE id = account AND unverified_since IS NOT NULL;
+  IF NOT FOUND THEN RETURN false; END IF;
+  DELETE FROM recovery_codes WHERE user_id = account;
+  DELETE FROM user_totp WHERE user_id = account;
+  RETURN true;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_records_are_owed()
  RETURNS boolean
  LANGUAGE sql
@@ -2120,7 +2174,7 @@ CREATE OR REPLACE FUNCTION public.signpost_reset_password(hash bytea, at timesta
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public', 'pg_temp'
+ SET search_path TO 'public'
 AS $function$
 DECLARE
   account text;
@@ -2131,6 +2185,7 @@ BEGIN
   IF NOT FOUND THEN RETURN NULL; END IF;
   DELETE FROM password_resets WHERE token_hash = hash AND expires_at > at;
   IF NOT FOUND THEN RETURN NULL; END IF;
+  PERFORM signpost_prove_address(account);
   UPDATE users SET password_hash = new_hash WHERE id = account;
   RETURN account;
 END $function$

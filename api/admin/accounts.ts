@@ -175,6 +175,11 @@ export async function addMember(
     if (found.kind === 'refused') return found;
     const userId = await lockUser(queries, email);
     if (userId === undefined) return noUser(email);
+    const unverified = 'SELECT FROM users WHERE id = $1 AND unverified_since IS NOT NULL';
+    if ((await queries.query(unverified, [userId])).length > 0)
+      return refused(
+        `the address of ${email} is unverified, so another person may have created the account: run reset-password first, and give the new password to the person`,
+      );
     const living = 'SELECT FROM organizations WHERE id = $1 AND deleted_at IS NULL FOR UPDATE';
     if ((await queries.query(living, [found.id])).length === 0)
       return refused(`there is no organization ${organization}`);
@@ -189,7 +194,10 @@ export async function addMember(
   });
 }
 
-/** Sets a new password. All earlier sessions end with the next request. */
+/**
+ * Sets a new password. All earlier sessions end with the next request. The operator hands the password over, so an
+ * unverified address counts as verified, without the second factor that was set up before.
+ */
 export async function resetPassword(
   { db, clock }: AdminParts,
   email: string,
@@ -200,10 +208,13 @@ export async function resetPassword(
   const hash = await hashPassword(password);
   const changed = await db.transaction(async (queries) => {
     const [user] = await queries.query<{ id: string }>(
-      'UPDATE users SET password_hash = $2 WHERE email = $1 AND deleted_at IS NULL RETURNING id',
-      [email.trim().toLowerCase(), hash],
+      'SELECT id FROM users WHERE email = $1 AND deleted_at IS NULL FOR UPDATE',
+      [email.trim().toLowerCase()],
     );
-    if (user) await endSessions(queries, user.id, new Date(clock()));
+    if (!user) return undefined;
+    await queries.query('SELECT signpost_prove_address($1)', [user.id]);
+    await queries.execute('UPDATE users SET password_hash = $2 WHERE id = $1', [user.id, hash]);
+    await endSessions(queries, user.id, new Date(clock()));
     return user;
   });
   return changed === undefined ? refused(`there is no user ${email}`) : { kind: 'reset' };

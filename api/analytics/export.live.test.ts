@@ -137,7 +137,8 @@ test.each(['ndjson', 'csv'])(
   },
 );
 
-test('a CSV without records has its header', async () => {
+test('a CSV without records has its header, and is a file with a name of ours', async () => {
   const reply = await stage.get(caller, '/analytics/export?interval=30d&format=csv&country=XX');
   expect((await reply.text()).split('\r\n')).toEqual([expect.stringMatching(/^click_id,.*,cursor$/), '']);
+  expect(reply.headers).toEqual({ 'Content-Disposition': 'attachment; filename="clicks.csv"' });
 });

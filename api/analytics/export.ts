@@ -69,7 +69,12 @@ export const exportRecords = route({
     try {
       // Most failures occur here, while the response status can still be set.
       const first = await rest.next();
-      return { status: 200, contentType: contentTypes[format], stream: holding(place, first, rest) };
+      return {
+        status: 200,
+        contentType: contentTypes[format],
+        headers: { 'Content-Disposition': `attachment; filename="${kind}.${format}"` },
+        stream: holding(place, first, rest),
+      };
     } catch (error) {
       place.leave();
       return rejectionOf(error);

@@ -1,7 +1,8 @@
 /** The order of steps of every app change; common/links/app-snapshot.ts explains it. */
 import { refuseWrite, tenantOf } from '#api/access.ts';
+import type { Noted } from '#api/audit-trail.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import type { UserCaller } from '#api/route.ts';
+import type { ChangeRequest } from '#api/route.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { type AppRow, findApp } from './app.ts';
@@ -9,6 +10,7 @@ import { type AppRow, findApp } from './app.ts';
 export interface AppChange {
   readonly before: AppRow;
   readonly after: AppRow;
+  readonly noted: Noted;
 }
 
 /**
@@ -17,7 +19,7 @@ export interface AppChange {
  */
 export async function changeApp(
   { tenancy, appSnapshots, deliverChanges }: ApiDeps,
-  caller: UserCaller,
+  { caller, note }: ChangeRequest,
   id: string,
   write: (tenant: TenantQueries, before: AppRow) => Promise<AppRow | Rejection>,
 ): Promise<AppChange | Rejection> {
@@ -32,10 +34,11 @@ export async function changeApp(
       const after = await write(tenant, before);
       if (after instanceof Rejection) return after;
       if (after.version !== before.version + 1) throw new Error('a change of an app did not raise its version by one');
+      const noted = await note(tenant, before);
       isTold = false;
       await appSnapshots.raise(id, after.version);
       isTold = true;
-      return { before, after };
+      return { before, after, noted };
     });
   } catch (error) {
     if (!isTold) return unavailable();

@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { chooseOrganization, refuseWrite } from '#api/access.ts';
+import type { Note, Noted } from '#api/audit-trail.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { newApiKey } from '#common/api-key.ts';
 import { forbidden, invalid, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -11,7 +12,7 @@ import { type AppRow, appAnswer, appColumns, appExample, appSchema } from './app
 import { type AppFields, appFaults, changedApp, emptyApp, newAppBody } from './fields.ts';
 import { hostFault, hostLabel, isOwnHost } from './host.ts';
 
-export const createAppRoute = route({
+export const createAppRoute = changingRoute({
   method: 'POST',
   path: '/apps',
   operationId: 'createApp',
@@ -25,7 +26,7 @@ export const createAppRoute = route({
   bodyFaults: appFaults,
   bodyExample: { name: 'Shop', ios: appExample.ios, fallback_url: appExample.fallback_url },
   answers: { 201: { description: 'The new app.', schema: appSchema, example: appExample } },
-  handle: async (deps, { caller, body }) => {
+  handle: async (deps, { caller, note, body }) => {
     const { organization_id: asked, ...given } = body;
     const host = given.host ?? `${hostLabel(given.name)}.${deps.hosts.domain}`;
     const fields = changedApp({ ...emptyApp, name: '', host: '' }, { ...given, host });
@@ -37,23 +38,30 @@ export const createAppRoute = route({
     if (caller.key?.app_ids) return forbidden('This server key is limited to some apps, so it cannot create new ones.');
 
     const api_key = newApiKey();
-    const app = await insertFree(deps, organizationId, fields, api_key, given.host === undefined);
+    const app = await insertFree({ ...deps, note }, organizationId, fields, api_key, given.host === undefined);
     if (app instanceof Rejection) return app;
-    await deps.announce({ kind: 'app', host: app.host });
-    return { status: 201, body: appAnswer(app, deps.hosts, { api_key }) };
+    await deps.announce({ kind: 'app', host: app.app.host });
+    return { status: 201, body: appAnswer(app.app, deps.hosts, { api_key }), noted: app.noted };
   },
 });
 
 const ATTEMPTS_MAX = 5;
 
+type CreationDeps = ApiDeps & { readonly note: Note };
+
+interface NewApp {
+  readonly app: AppRow;
+  readonly noted: Noted;
+}
+
 /** Inserts the app. If the host derived from its name is taken, a number is appended. */
 async function insertFree(
-  deps: ApiDeps,
+  deps: CreationDeps,
   organizationId: string,
   fields: AppFields,
   apiKey: string,
   isHostOurs: boolean,
-): Promise<AppRow | Rejection> {
+): Promise<NewApp | Rejection> {
   let { host } = fields;
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const app = await insert(deps, organizationId, { ...fields, host }, apiKey);
@@ -76,11 +84,11 @@ const insertion = `
 
 /** The new app, or the reason why it cannot have the host. */
 async function insert(
-  { tenancy, clock, apiKeys, hosts }: ApiDeps,
+  { tenancy, clock, apiKeys, hosts, note }: CreationDeps,
   organizationId: string,
   fields: AppFields,
   apiKey: string,
-): Promise<AppRow | Rejection | string> {
+): Promise<NewApp | Rejection | string> {
   const nowMs = clock();
   const id = newId('app', nowMs);
   const key = apiKeys.store(apiKey, id);
@@ -93,7 +101,8 @@ async function insert(
       const fault = await hostFault(tenant, hosts, host, organizationId, null);
       if (fault !== null) return fault;
       const [row] = await tenant.query<AppRow>(insertion, [id, ...given, ...stored, verifiedAt]);
-      return row ?? invalid('body', `the organization has ${APPS_MAX} apps: delete one first`);
+      if (!row) return invalid('body', `the organization has ${APPS_MAX} apps: delete one first`);
+      return { app: row, noted: await note(tenant, row) };
     });
   } catch (error) {
     if (violatedConstraint(error) === 'apps_host_key') return 'is taken';

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { type AppRow, appColumns, appExample, appParams } from './app.ts';
 import { changeApp } from './change.ts';
@@ -7,7 +7,7 @@ import { changeApp } from './change.ts';
 const markDeleted = `UPDATE apps SET deleted_at = $3, updated_at = $3, version = version + 1
   WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
 
-export const deleteAppRoute = route({
+export const deleteAppRoute = changingRoute({
   method: 'DELETE',
   path: '/apps/{id}',
   operationId: 'deleteApp',
@@ -26,12 +26,13 @@ export const deleteAppRoute = route({
       example: { id: appExample.id, deleted: true },
     },
   },
-  handle: async (deps, { caller, params }) => {
-    const change = await changeApp(deps, caller, params.id, async (tenant, before) => {
+  handle: async (deps, { caller, note, params }) => {
+    const change = await changeApp(deps, { caller, note }, params.id, async (tenant, before) => {
       const [after] = await tenant.query<AppRow>(markDeleted, [before.id, new Date(deps.clock())]);
       if (!after) throw new Error('an app that is locked was not deleted');
       return after;
     });
-    return change instanceof Rejection ? change : { status: 200, body: { id: change.after.id, deleted: true } };
+    if (change instanceof Rejection) return change;
+    return { status: 200, body: { id: change.after.id, deleted: true }, noted: change.noted };
   },
 });

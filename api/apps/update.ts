@@ -1,4 +1,4 @@
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appParams, appSchema } from './app.ts';
@@ -23,7 +23,7 @@ const codeWithCapitals = `
   SELECT code FROM link_codes
    WHERE organization_id = ANY ($1) AND app_id = $2 AND code <> lower(code COLLATE "C") LIMIT 1`;
 
-export const updateAppRoute = route({
+export const updateAppRoute = changingRoute({
   method: 'PATCH',
   path: '/apps/{id}',
   operationId: 'updateApp',
@@ -39,9 +39,9 @@ export const updateAppRoute = route({
   bodyFaults: appFaults,
   bodyExample: { settings: { privacy_mode: 'no_ip' }, fallback_url: null },
   answers: { 200: { description: 'The updated app.', schema: appSchema, example: appExample } },
-  handle: async (deps, { caller, params, body }) => {
+  handle: async (deps, { caller, note, params, body }) => {
     try {
-      const change = await changeApp(deps, caller, params.id, async (tenant, before) => {
+      const change = await changeApp(deps, { caller, note }, params.id, async (tenant, before) => {
         const fields = changedApp(before, body);
         if ('rejection' in fields) return fields.rejection;
         const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings, pages } = fields;
@@ -62,10 +62,11 @@ export const updateAppRoute = route({
         return after;
       });
       if (change instanceof Rejection) return change;
-      const { after } = change;
+      const { after, noted } = change;
       return {
         status: 200,
         body: appAnswer(after, deps.hosts, { api_key: deps.apiKeys.show(after.api_key_ciphertext, after.id) }),
+        noted,
       };
     } catch (error) {
       if (violatedConstraint(error) === 'apps_host_key') return invalid('host', 'is taken');

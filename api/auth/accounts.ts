@@ -5,6 +5,7 @@ import { DAY_MS } from '#common/durations.ts';
 import { firstCharacters } from '#common/first-characters.ts';
 import { newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
+import { endSessions } from './sessions.ts';
 
 export interface Account {
   readonly id: string;
@@ -64,7 +65,8 @@ export class Accounts {
   /**
    * The id of the identity's account: the account that it logged in to before, whatever its address is now; otherwise
    * the account with one of its verified addresses and no other person of that provider (the preferred address wins);
-   * otherwise, if allowed, a new account.
+   * otherwise, if allowed, a new account. An account whose address was unverified loses its password, second factor and
+   * logins.
    */
   async ofIdentity(identity: Identity, allowsSignup: boolean): Promise<string | null> {
     const now = new Date(this.#clock());
@@ -83,6 +85,10 @@ export class Accounts {
         userId = (await this.#signUp(queries, identity)) ?? (await joinable(queries, identity, now));
       }
       if (userId === null) return null;
+      const prove = 'SELECT signpost_prove_address($1) AS is_new';
+      const [proof] = await queries.query<{ is_new: boolean }>(prove, [userId], 'account_prove');
+      // Somebody who did not own the address may have created the account.
+      if (proof?.is_new) await endSessions(queries, userId, now);
       await queries.execute(
         `INSERT INTO user_identities (provider, subject, user_id, email, created_at, last_login_at) VALUES ($1, $2, $3, $4, $5, $5)`,
         [provider, subject, userId, emails[0], now],

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { passwordRule } from '#api/password-strength.ts';
-import type { UserCaller } from '#api/route.ts';
+import type { Changes, UserCaller } from '#api/route.ts';
 import { invalid, Rejection, rateLimited, unauthorized } from '#common/http/rejection.ts';
-import { type Answer, routesOf } from '#common/http/route.ts';
+import { routesOf } from '#common/http/route.ts';
 import { SESSION_MS } from './browser-sessions.ts';
 import type { PeopleDeps } from './invitations.ts';
 import { TokenPairSchema, tag, tokenPairExample } from './parts.ts';
@@ -10,13 +10,14 @@ import { attempted } from './second-step.ts';
 import { setCookie } from './session-cookie.ts';
 import { endSessions } from './sessions.ts';
 
-const route = routesOf<PeopleDeps, UserCaller>();
+const changingRoute = routesOf<PeopleDeps, UserCaller, Changes>();
 const password = { minLength: 1, maxLength: 1024 } as const;
 
-export const changePassword = route({
+export const changePassword = changingRoute({
   method: 'POST',
   path: '/me/password',
   operationId: 'changePassword',
+  showsSecret: true,
   caller: 'user',
   scope: null,
   limit: 'general',
@@ -39,7 +40,7 @@ export const changePassword = route({
       example: { changed: true, tokens: tokenPairExample },
     },
   },
-  async handle(deps, { caller, body, ip }) {
+  async handle(deps, { caller, note, body, ip }) {
     const { auth, db, clock } = deps;
     const account = await auth.accounts.byId(caller.user_id);
     if (!account) return unauthorized();
@@ -56,18 +57,20 @@ export const changePassword = route({
     if (weakness !== null) return invalid('new_password', weakness);
     const hash = await auth.passwords.hash(body.new_password, ip);
     if (hash === null) return rateLimited(2);
-    const isChanged = await db.transaction(async (queries) => {
+    const noted = await db.transaction(async (queries) => {
       const sql = 'SELECT signpost_change_password($1, $2, $3) AS is_changed';
       const [row] = await queries.query<{ is_changed: boolean }>(sql, [account.id, present, hash]);
-      if (row?.is_changed) await endSessions(queries, account.id, new Date(clock()));
-      return row?.is_changed === true;
+      if (row?.is_changed !== true) return null;
+      await endSessions(queries, account.id, new Date(clock()));
+      return note(queries, { organization_id: null, id: account.id });
     });
     // Another request has changed the password since it was compared.
-    return isChanged ? newLogin(deps, caller, hash) : invalid('present_password', 'is wrong');
+    if (noted === null) return invalid('present_password', 'is wrong');
+    return { ...(await newLogin(deps, caller, hash)), noted };
   },
 });
 
-async function newLogin({ auth }: PeopleDeps, caller: UserCaller, passwordHash: string): Promise<Answer> {
+async function newLogin({ auth }: PeopleDeps, caller: UserCaller, passwordHash: string) {
   const { user_id } = caller;
   if (caller.session) {
     const { value, hash } = auth.cookies.issue(user_id);

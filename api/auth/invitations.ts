@@ -1,11 +1,12 @@
 /** Accepting an invitation: with a new account, or with the account that the caller is logged in to. */
 import { Type } from 'typebox';
+import type { Note } from '#api/audit-trail.ts';
 import { passwordRule } from '#api/password-strength.ts';
 import { hashOfInvitation } from '#api/people.ts';
-import type { Role, UserCaller } from '#api/route.ts';
+import type { ChangeAnswer, Changes, Reads, Role, UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { forbidden, invalid, notFound, Rejection, rateLimited } from '#common/http/rejection.ts';
-import { type Answer, routesOf } from '#common/http/route.ts';
+import { routesOf } from '#common/http/route.ts';
 import { newId } from '#common/ids.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import { type AuthParts, tag } from './parts.ts';
@@ -16,8 +17,9 @@ export interface PeopleDeps {
   readonly clock: Clock;
 }
 
-const publicRoute = routesOf<PeopleDeps, null>();
-const route = routesOf<PeopleDeps, UserCaller>();
+const publicRoute = routesOf<PeopleDeps, null, Reads>();
+const publicChange = routesOf<PeopleDeps, null, Changes>();
+const changingRoute = routesOf<PeopleDeps, UserCaller, Changes>();
 
 const token = Type.String({ minLength: 1, maxLength: 256, description: 'The token from the invitation link.' });
 const roleSchema = Type.Unsafe<Role>({ type: 'string', enum: ['owner', 'member', 'viewer'] });
@@ -52,6 +54,7 @@ export const lookUpInvitation = publicRoute({
   path: '/auth/invitations/look-up',
   operationId: 'lookUpInvitation',
   caller: 'public',
+  isRead: true,
   limit: 'auth',
   tag,
   summary: 'Show an invitation to the person who has its link',
@@ -67,7 +70,7 @@ export const lookUpInvitation = publicRoute({
         role: roleSchema,
         has_account: Type.Boolean({
           description:
-            'Whether the invited address already has an account. If so, that account must accept the invitation.',
+            'Whether the invited address already has an account, which must then accept the invitation. Always false if the link did not come by mail, because the inviter has it too.',
         }),
       }),
       example: {
@@ -85,7 +88,7 @@ export const lookUpInvitation = publicRoute({
   },
 });
 
-export const acceptInvitation = publicRoute({
+export const acceptInvitation = publicChange({
   method: 'POST',
   path: '/auth/invitations/accept',
   operationId: 'acceptInvitation',
@@ -94,7 +97,7 @@ export const acceptInvitation = publicRoute({
   tag,
   summary: 'Accept an invitation with a new account',
   description:
-    'Creates an account with the invited address. If the address already has an account (details.reason account_exists), log in and use POST /me/invitations instead. The token works once. Log in as usual afterwards; the organization may require a second factor first.',
+    'Creates an account with the invited address, which is verified if the link came by mail. If the address already has an account (details.reason account_exists), log in and use POST /me/invitations instead. The token works once. Log in as usual afterwards; the organization may require a second factor first.',
   body: Type.Object(
     {
       token,
@@ -109,7 +112,7 @@ export const acceptInvitation = publicRoute({
   ),
   bodyExample: { token: exampleToken, name: 'Grace', password: 'seven unrelated heavy words' },
   answers: { 201: joined },
-  async handle(deps, { body, ip }) {
+  async handle(deps, { body, ip, note }) {
     const found = await invitationOf(deps, body.token);
     if (!found) return gone();
     if (found.has_account) return accountExists();
@@ -117,12 +120,12 @@ export const acceptInvitation = publicRoute({
     if (weakness !== null) return invalid('password', weakness);
     const hash = await deps.auth.passwords.hash(body.password, ip);
     if (hash === null) return rateLimited(2);
-    const answer = await accept(deps, body.token, null, [body.name?.trim() ?? '', hash]);
+    const answer = await accept({ ...deps, note }, body.token, null, [body.name?.trim() ?? '', hash]);
     return answer instanceof Rejection ? answer : { ...answer, status: 201 };
   },
 });
 
-export const acceptOwnInvitation = route({
+export const acceptOwnInvitation = changingRoute({
   method: 'POST',
   path: '/me/invitations',
   operationId: 'acceptOwnInvitation',
@@ -131,46 +134,50 @@ export const acceptOwnInvitation = route({
   limit: 'general',
   tag,
   summary: 'Accept an invitation with your account',
-  description: 'The invitation must be for your account’s e-mail address. The token works once.',
+  description:
+    'The invitation must be for your account’s e-mail address, which must be verified (`email_verified` of GET /me). The token works once.',
   body: Type.Object({ token }, { additionalProperties: false }),
   bodyExample: { token: exampleToken },
   answers: { 200: joined },
-  handle: (deps, { caller, body }) => accept(deps, body.token, caller.user_id, ['', '']),
+  handle: (deps, { caller, note, body }) => accept({ ...deps, note }, body.token, caller.user_id, ['', '']),
 });
 
 const accountExists = () =>
   forbidden('This address already has an account: log in with it to accept the invitation.', 'account_exists');
 
+const refusals = {
+  absent: gone,
+  account_exists: accountExists,
+  other_account: () =>
+    forbidden('This invitation is for a different e-mail address than your account’s.', 'other_account'),
+  unverified: () =>
+    forbidden(
+      'Nobody has proven yet that the e-mail address of your account is yours. Log in through a provider, set a new password with a link by mail, or ask the operator for a new password. Then accept the invitation.',
+      'email_unverified',
+    ),
+};
+
 interface Outcome {
-  readonly outcome: 'done' | 'absent' | 'account_exists' | 'other_account';
+  readonly outcome: 'done' | keyof typeof refusals;
   readonly joined_user: string;
   readonly joined_organization: string;
   readonly joined_role: Role;
 }
 
 async function accept(
-  { db, clock }: PeopleDeps,
+  { db, clock, note }: PeopleDeps & { readonly note: Note },
   given: string,
   account: string | null,
   [name, hash]: readonly [name: string, hash: string],
-): Promise<Answer | Rejection> {
+): Promise<ChangeAnswer | Rejection> {
   const nowMs = clock();
-  const [row] = await db.query<Outcome>(
-    'SELECT * FROM signpost_accept_invitation($1, $2, $3, $4, $5, $6)',
-    [hashOfInvitation(given), new Date(nowMs), account, newId('usr', nowMs), name, hash],
-    'invitation_accept',
-  );
-  switch (row?.outcome) {
-    case 'done': {
-      const { joined_user: user_id, joined_organization: organization_id, joined_role: role } = row;
-      const changed = { organization_id, target_id: user_id };
-      return { status: 200, body: { user_id, organization_id, role }, changed };
-    }
-    case 'account_exists':
-      return accountExists();
-    case 'other_account':
-      return forbidden('This invitation is for a different e-mail address than your account’s.', 'other_account');
-    default:
-      return gone();
-  }
+  const values = [hashOfInvitation(given), new Date(nowMs), account, newId('usr', nowMs), name, hash];
+  return db.transaction(async (queries) => {
+    const sql = 'SELECT * FROM signpost_accept_invitation($1, $2, $3, $4, $5, $6)';
+    const [row] = await queries.query<Outcome>(sql, values, 'invitation_accept');
+    if (row?.outcome !== 'done') return refusals[row?.outcome ?? 'absent']();
+    const { joined_user: user_id, joined_organization: organization_id, joined_role: role } = row;
+    const noted = await note(queries, { organization_id, id: user_id, actor: user_id });
+    return { status: 200, body: { user_id, organization_id, role }, noted };
+  });
 }

@@ -97,7 +97,7 @@ export class LoginThrottle {
   async begin(name: string, ip: string): Promise<LoginAttemptPass | { readonly retryAfterSeconds: number }> {
     const { clock, freeAttempts } = this.#options;
     const account = this.#nameOf(plainEmail(name));
-    const network = this.#nameOf(limitNetworks(ip).at(-1)?.subject ?? ip);
+    const network = this.#networkOf(ip);
     const keys = [`login:failed:${account}`, `login:failed:${account}:${network}`, `login:known:${account}`] as const;
     const nowMs = clock();
     const answer = await this.#begin(keys, [network, nowMs, freeAttempts, nowMs - knownMs]);
@@ -115,6 +115,20 @@ export class LoginThrottle {
         await this.#know([keys[1], keys[2]], [network, clock()]);
       },
     };
+  }
+
+  /** A name of the network that sends a request, and whether the account has logged in from there. */
+  async requester(name: string, ip: string): Promise<{ readonly network: string; readonly isKnown: boolean }> {
+    const network = this.#networkOf(ip);
+    const oldest = this.#options.clock() - knownMs;
+    const key = `login:known:${this.#nameOf(plainEmail(name))}`;
+    // Without Redis, it counts as unknown.
+    const score = await this.#options.redis.commands.zscore(key, network).catch(() => null);
+    return { network, isKnown: Number(score ?? 0) > oldest };
+  }
+
+  #networkOf(ip: string): string {
+    return this.#nameOf(limitNetworks(ip).at(-1)?.subject ?? ip);
   }
 
   /** Redis must not reveal who tried to log in or from where. */

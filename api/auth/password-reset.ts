@@ -1,9 +1,10 @@
 /** Password reset: sets a new password with a link that is sent by mail. */
 import { createHash, randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
-import { addMail, type MailParts } from '#api/mail-outbox.ts';
+import { addMail, KNOWN, type MailParts } from '#api/mail-outbox.ts';
 import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
 import { passwordRule } from '#api/password-strength.ts';
+import type { Changes } from '#api/route.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { invalid, notFound, Rejection, rateLimited } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
@@ -19,6 +20,7 @@ export interface PasswordResetDeps extends PeopleDeps {
 }
 
 const route = routesOf<PasswordResetDeps, null>();
+const changingRoute = routesOf<PasswordResetDeps, null, Changes>();
 const RESET_MS = HOUR_MS;
 /** Every request takes this long, so that the time does not tell whether the address has an account. */
 const answerMs = 300;
@@ -51,7 +53,7 @@ export const requestPasswordReset = route({
   tag,
   summary: 'Request a password reset',
   description:
-    'Sends a mail with a link that works once, for an hour, unless the password changes first. The answer is the same whether or not the address has an account; an address gets at most five of these mails an hour. Without a mail server (SMTP_URL), the answer is 404 with details.reason mail_not_configured.',
+    'Sends a mail with a link that works once, for an hour, unless the password changes first. The answer is the same whether or not the address has an account. An address gets at most five of these mails an hour because of requests from one network, and fifteen because of strangers; beyond that, the link in the last mail keeps working. Without a mail server (SMTP_URL), the answer is 404 with details.reason mail_not_configured.',
   body: Type.Object(
     { email: Type.String({ minLength: 1, maxLength: 320 }), language },
     { additionalProperties: false },
@@ -64,11 +66,12 @@ export const requestPasswordReset = route({
       example: { accepted: true },
     },
   },
-  async handle({ db, clock, mail, dashboardUrl }, { body }) {
+  async handle({ auth, db, clock, mail, dashboardUrl }, { body, ip }) {
     if (!mail.isConfigured) return noMail();
     const over = new Promise((done) => setTimeout(done, answerMs));
     const email = plainEmail(body.email);
     const nowMs = clock();
+    const { network, isKnown } = await auth.throttle.requester(email, ip);
     const id = newId('rst', nowMs);
     const token = randomBytes(32).toString('base64url');
     const [now, expiresAt] = [new Date(nowMs), new Date(nowMs + RESET_MS)];
@@ -79,11 +82,14 @@ export const requestPasswordReset = route({
       if (begun?.is_begun !== true) return;
       const url = `${dashboardUrl}/password-reset#${token}`;
       const content = { kind: 'password_reset', language: body.language ?? 'en', url } as const;
-      const outgoing = { recipient: email, senderId: '', subjectId: id, content, expiresAt };
+      const requester = `${isKnown ? KNOWN : ''}${network}`;
+      const outgoing = { recipient: email, senderId: '', subjectId: id, content, expiresAt, requester };
       if (!(await addMail(queries, mail.encryption, outgoing))) throw new TooManyMails();
     });
-    await beginning.catch((error: unknown) => {
+    await beginning.catch(async (error: unknown) => {
       if (!(error instanceof TooManyMails)) throw error;
+      mail.countLimited();
+      await db.query('SELECT signpost_keep_password_reset($1, $2, $3)', [email, now, expiresAt], 'password_reset_keep');
     });
     await over;
     mail.wake();
@@ -91,7 +97,7 @@ export const requestPasswordReset = route({
   },
 });
 
-export const resetPassword = route({
+export const resetPassword = changingRoute({
   method: 'POST',
   path: '/auth/password-reset/confirm',
   operationId: 'resetPassword',
@@ -100,7 +106,7 @@ export const resetPassword = route({
   tag,
   summary: 'Set a new password with a password-reset link',
   description:
-    'Ends all logins of the account. Log in as usual afterwards, with the second factor if the account has one. The token works once.',
+    'Ends all logins of the account. Log in as usual afterwards, with the second factor if the account has one. The token works once. It proves the address: if that was unverified, the second factor is removed.',
   body: Type.Object(
     {
       token: Type.String({ minLength: 1, maxLength: 256, description: 'The token from the link in the mail.' }),
@@ -120,7 +126,7 @@ export const resetPassword = route({
       example: { changed: true, email: 'ada@example.com' },
     },
   },
-  async handle({ auth, db, clock }, { body, ip }) {
+  async handle({ auth, db, clock }, { note, body, ip }) {
     const token = hashOf(body.token);
     const now = new Date(clock());
     const sql = 'SELECT user_id, email FROM signpost_password_reset_of($1, $2)';
@@ -130,20 +136,20 @@ export const resetPassword = route({
     if (weakness !== null) return invalid('password', weakness);
     const hash = await auth.passwords.hash(body.password, ip);
     if (hash === null) return rateLimited(2);
-    const isChanged = await db.transaction(async (queries) => {
+    const noted = await db.transaction(async (queries) => {
       const reset = 'SELECT signpost_reset_password($1, $2, $3) AS account';
       const [row] = await queries.query<{ account: string | null }>(reset, [token, now, hash], 'password_reset');
-      if (!row?.account) return false;
+      if (!row?.account) return null;
       await endSessions(queries, row.account, new Date(clock()));
-      return true;
+      return note(queries, { organization_id: null, id: row.account, actor: row.account });
     });
     // Another request has used the token in the meantime.
-    if (!isChanged) return gone();
-    return { status: 200, body: { changed: true, email: found.email }, changed: { target_id: found.user_id } };
+    if (noted === null) return gone();
+    return { status: 200, body: { changed: true, email: found.email }, noted };
   },
 });
 
-/** Deletes the link, because no mail will deliver it. */
+/** Deletes the new link, because no mail will deliver it; the last one that was mailed works for longer. */
 class TooManyMails extends Error {}
 
 /** 256 random bits need no slow hash: they cannot be guessed. */

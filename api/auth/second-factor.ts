@@ -8,6 +8,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
+import type { Note, Noted } from '#api/audit-trail.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Encryption } from '#common/encryption.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
@@ -41,20 +42,31 @@ export class SecondFactor {
   }
 
   /** A new secret, which replaces an unconfirmed one; null if a second factor is already confirmed. */
-  async begin(userId: string, email: string): Promise<PendingFactor | null> {
+  async begin(
+    userId: string,
+    email: string,
+    note: Note,
+  ): Promise<{ readonly pending: PendingFactor; readonly noted: Noted } | null> {
     const secret = new Secret({ buffer: new Uint8Array(randomBytes(SECRET_BYTES)).buffer });
-    const begun = await this.#db.execute(
-      `INSERT INTO user_totp AS t (user_id, secret_ciphertext, created_at) VALUES ($1, $2, $3)
-       ON CONFLICT (user_id) DO UPDATE SET secret_ciphertext = EXCLUDED.secret_ciphertext, created_at = EXCLUDED.created_at
-         WHERE t.confirmed_at IS NULL`,
-      [userId, this.#encryption.encrypt(secret.base32, contextOf(userId)), new Date(this.#clock())],
-    );
-    if (begun === 0) return null;
-    return { secret: secret.base32, otpauth_url: totpOf(secret.base32, email).toString() };
+    const sealed = this.#encryption.encrypt(secret.base32, contextOf(userId));
+    const pending = { secret: secret.base32, otpauth_url: totpOf(secret.base32, email).toString() };
+    return this.#db.transaction(async (queries) => {
+      const begun = await queries.execute(
+        `INSERT INTO user_totp AS t (user_id, secret_ciphertext, created_at) VALUES ($1, $2, $3)
+         ON CONFLICT (user_id) DO UPDATE SET secret_ciphertext = EXCLUDED.secret_ciphertext, created_at = EXCLUDED.created_at
+           WHERE t.confirmed_at IS NULL`,
+        [userId, sealed, new Date(this.#clock())],
+      );
+      return begun === 0 ? null : { pending, noted: await note(queries, { organization_id: null, id: userId }) };
+    });
   }
 
   /** Enables the factor; null if the code does not match the secret, or there is nothing to confirm. */
-  async confirm(userId: string, code: string): Promise<readonly string[] | null> {
+  async confirm(
+    userId: string,
+    code: string,
+    note: Note,
+  ): Promise<{ readonly recovery_codes: readonly string[]; readonly noted: Noted } | null> {
     return this.#db.transaction(async (queries) => {
       if (!(await this.#takeCode(queries, userId, code, false))) return null;
       await queries.execute('UPDATE user_totp SET confirmed_at = $2 WHERE user_id = $1', [
@@ -67,7 +79,7 @@ export class SecondFactor {
         userId,
         codes.map(hashOf),
       ]);
-      return codes;
+      return { recovery_codes: codes, noted: await note(queries, { organization_id: null, id: userId }) };
     });
   }
 
@@ -78,8 +90,11 @@ export class SecondFactor {
     return (await this.#db.execute(used, [userId, hashOf(code)])) > 0;
   }
 
-  async disable(userId: string): Promise<void> {
-    await this.#db.transaction((queries) => removeFactor(queries, userId));
+  disable(userId: string, note: Note): Promise<Noted> {
+    return this.#db.transaction(async (queries) => {
+      await removeFactor(queries, userId);
+      return note(queries, { organization_id: null, id: userId });
+    });
   }
 
   async #takeCode(queries: Queries, userId: string, code: string, isConfirmed: boolean): Promise<boolean> {

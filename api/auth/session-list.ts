@@ -1,7 +1,7 @@
 /** Lists the caller's logins, of browsers and programs, and ends them one by one. */
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
-import type { UserCaller } from '#api/route.ts';
+import type { Changes, Reads, UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { notFound } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
@@ -21,7 +21,8 @@ interface Row {
   readonly expires_at: Date;
 }
 
-const route = routesOf<SessionListDeps, UserCaller>();
+const route = routesOf<SessionListDeps, UserCaller, Reads>();
+const changingRoute = routesOf<SessionListDeps, UserCaller, Changes>();
 
 /** A family of refresh tokens is active while one of its tokens is neither used nor expired: see sessions.ts. */
 const live = `
@@ -104,7 +105,7 @@ const end = `
                    WHERE id = $1 AND family_id = $1 AND user_id = $2 RETURNING id)
   SELECT id FROM browser UNION ALL SELECT id FROM family`;
 
-export const deleteSession = route({
+export const deleteSession = changingRoute({
   method: 'DELETE',
   path: '/sessions/{session_id}',
   operationId: 'deleteSession',
@@ -122,11 +123,13 @@ export const deleteSession = route({
       example: { id: example.id, deleted: true },
     },
   },
-  async handle({ db, clock }, { caller, params }) {
+  async handle({ db, clock }, { caller, note, params }) {
     const { session_id } = params;
-    const ended = await db.query(end, [session_id, caller.user_id, new Date(clock())], 'session_delete');
-    return ended.length > 0
-      ? { status: 200, body: { id: session_id, deleted: true } }
-      : notFound('You have no login with this id.');
+    return db.transaction(async (queries) => {
+      const ended = await queries.query(end, [session_id, caller.user_id, new Date(clock())], 'session_delete');
+      if (ended.length === 0) return notFound('You have no login with this id.');
+      const noted = await note(queries, { organization_id: null, id: session_id });
+      return { status: 200, body: { id: session_id, deleted: true }, noted };
+    });
   },
 });

@@ -1,11 +1,11 @@
 /** Limits a browser session to one of the user's organizations. */
 import { Type } from 'typebox';
-import type { UserCaller } from '#api/route.ts';
+import type { Reads, UserCaller } from '#api/route.ts';
 import { forbidden, notFound } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { type AuthDeps, tag } from './parts.ts';
 
-const route = routesOf<AuthDeps, UserCaller>();
+const route = routesOf<AuthDeps, UserCaller, Reads>();
 const organization_id = Type.Union([Type.String({ maxLength: 64 }), Type.Null()]);
 
 export const chooseSessionOrganization = route({

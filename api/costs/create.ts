@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { chooseOrganization, refuseLimitedKey, refuseWrite } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { type FieldError, Rejection } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { readRevenue } from '#common/revenue.ts';
@@ -20,7 +20,7 @@ const upsert = `INSERT INTO campaign_costs (organization_id, day, campaign, curr
 const expiry = `DELETE FROM campaign_costs WHERE organization_id = ANY ($1)
   AND day < (signpost_deletion_time() AT TIME ZONE 'UTC')::date - $2::integer`;
 
-export const createCosts = route({
+export const createCosts = changingRoute({
   method: 'POST',
   path: '/costs',
   operationId: 'createCosts',
@@ -53,7 +53,7 @@ export const createCosts = route({
       example: { stored: 1 },
     },
   },
-  async handle({ db, tenancy, clock, analytics }, { caller, body }) {
+  async handle({ db, tenancy, clock, analytics }, { caller, note, body }) {
     const organization = await chooseOrganization(db, caller, body.organization_id);
     if (organization instanceof Rejection) return organization;
     const denied = refuseWrite(caller, organization) ?? refuseLimitedKey(caller, 'Costs');
@@ -66,12 +66,13 @@ export const createCosts = route({
       costs.map(({ currency }) => currency),
       costs.map(({ amount }) => amount),
     ];
-    await tenancy.within(allApps([organization]), async (tenant) => {
+    return tenancy.within(allApps([organization]), async (tenant) => {
       await tenant.query(removal, columns);
       await tenant.query(upsert, [...columns, new Date(clock())]);
       await tenant.query(expiry, [analytics.retentionDays + 1]);
+      const noted = await note(tenant, { organization_id: organization, id: '' });
+      return { status: 200, body: { stored: body.costs.length }, noted };
     });
-    return { status: 200, body: { stored: body.costs.length } };
   },
 });
 

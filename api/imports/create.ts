@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { findOwner, refuseWrite, tenantOf } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { hostOf } from '#common/links/web-address.ts';
@@ -29,7 +29,7 @@ const insertion = `
      AND signpost_has_room('unfinished_imports', a.organization_id, ${OPEN_MAX})
   RETURNING ${importColumns}`;
 
-export const createImport = route({
+export const createImport = changingRoute({
   method: 'POST',
   path: '/imports',
   operationId: 'createImport',
@@ -83,7 +83,7 @@ export const createImport = route({
   ],
   bodyExample: { app_id: importExample.app_id, source: 'bitly', columns: { title: 'Name' }, upgrade_http: true },
   answers: { 201: { description: 'The new import.', schema: importSchema, example: importExample } },
-  async handle(deps, { caller, body }) {
+  async handle(deps, { caller, note, body }) {
     const owner = await findOwner(deps.tenancy, caller, body.app_id);
     if (owner instanceof Rejection) return owner;
     const denied = refuseWrite(caller, owner.organization_id);
@@ -94,11 +94,12 @@ export const createImport = route({
     const nowMs = deps.clock();
     const id = newId('imp', nowMs);
     const sealed = branch_key === undefined ? null : deps.importKeys.encrypt(branch_key, branchKeyContext(id));
-    const row = await deps.tenancy.within(tenantOf(caller, [owner.organization_id]), (tenant) =>
-      insertImport(tenant, { id, app_id: owner.app_id, source, options, sealed }, caller.user_id, nowMs),
-    );
-    if (!row) return invalid('body', `the organization has ${OPEN_MAX} unfinished imports: delete one first`);
-    return { status: 201, body: importAnswer(row) };
+    return deps.tenancy.within(tenantOf(caller, [owner.organization_id]), async (tenant) => {
+      const given = { id, app_id: owner.app_id, source, options, sealed };
+      const row = await insertImport(tenant, given, caller.user_id, nowMs);
+      if (!row) return invalid('body', `the organization has ${OPEN_MAX} unfinished imports: delete one first`);
+      return { status: 201, body: importAnswer(row), noted: await note(tenant, row) };
+    });
   },
 });
 

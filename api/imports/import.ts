@@ -8,8 +8,9 @@
  */
 import { Type } from 'typebox';
 import { absent, refuseWrite, tenantOf } from '#api/access.ts';
+import { nothingChanged } from '#api/audit-trail.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import type { UserCaller } from '#api/route.ts';
+import type { ChangeAnswer, ChangeRequest } from '#api/route.ts';
 import { forbidden, notFound, Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
 import { nullable } from '#common/links/link-fields.ts';
@@ -227,14 +228,16 @@ export async function findImport(
 /** Locks an import, runs `change`, and returns the API's response. */
 export async function changeImport(
   deps: ApiDeps,
-  caller: UserCaller,
+  { caller, note }: ChangeRequest,
   id: string,
   change: (tenant: TenantQueries, row: ImportRow) => Promise<ImportRow | Rejection>,
-): Promise<{ readonly status: number; readonly body: object } | Rejection> {
-  const changed = await deps.tenancy.within(tenantOf(caller), async (tenant) => {
+): Promise<ChangeAnswer | Rejection> {
+  return deps.tenancy.within(tenantOf(caller), async (tenant) => {
     const row = await findImport(deps, tenant, id, true);
     if (row instanceof Rejection) return row;
-    return refuseWrite(caller, row.organization_id) ?? change(tenant, row);
+    const changed = refuseWrite(caller, row.organization_id) ?? (await change(tenant, row));
+    if (changed instanceof Rejection) return changed;
+    const noted = changed === row ? nothingChanged : await note(tenant, row);
+    return { status: 200, body: importAnswer(changed), noted };
   });
-  return changed instanceof Rejection ? changed : { status: 200, body: importAnswer(changed) };
 }

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { refuseApp, refuseWrite, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
-import { route } from '#api/route.ts';
+import { changingRoute, route } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import {
   findImport,
@@ -67,7 +67,7 @@ export const listImports = route({
     }),
 });
 
-export const deleteImport = route({
+export const deleteImport = changingRoute({
   method: 'DELETE',
   path: '/imports/{import_id}',
   operationId: 'deleteImport',
@@ -86,7 +86,7 @@ export const deleteImport = route({
       example: { id: importExample.id, deleted: true },
     },
   },
-  handle: (deps, { caller, params }) =>
+  handle: (deps, { caller, note, params }) =>
     deps.tenancy.within(tenantOf(caller), async (tenant) => {
       const row = await findImport(deps, tenant, params.import_id, true);
       if (row instanceof Rejection) return row;
@@ -95,6 +95,6 @@ export const deleteImport = route({
       if (workingStates.includes(row.state))
         return invalid('import_id', `is an import whose state is ${row.state}: wait until it has finished`);
       await tenant.query('DELETE FROM imports WHERE organization_id = ANY ($1) AND id = $2', [row.id]);
-      return { status: 200, body: { id: row.id, deleted: true } };
+      return { status: 200, body: { id: row.id, deleted: true }, noted: await note(tenant, row) };
     }),
 });

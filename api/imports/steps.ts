@@ -1,5 +1,5 @@
 /** The steps of an import that its owner triggers. Each starts work that import-worker.ts does. */
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import {
@@ -49,7 +49,7 @@ async function refuseGaps(tenant: TenantQueries, { id, parts }: ImportRow): Prom
 }
 
 function stepRoute({ name, operationId, from, to, done, summary, description, refuse }: Step) {
-  return route({
+  return changingRoute({
     method: 'POST',
     path: `/imports/{import_id}/${name}`,
     operationId,
@@ -61,8 +61,8 @@ function stepRoute({ name, operationId, from, to, done, summary, description, re
     description,
     params: importParams,
     answers: { 200: { description: 'The import.', schema: importSchema, example: { ...importExample, state: to } } },
-    async handle(deps, { caller, params }) {
-      const answer = await changeImport(deps, caller, params.import_id, async (tenant, row) => {
+    async handle(deps, { caller, note, params }) {
+      const answer = await changeImport(deps, { caller, note }, params.import_id, async (tenant, row) => {
         if (row.state === to || row.state === done) return row;
         if (row.state !== from) return invalid('import_id', `is an import whose state is ${row.state}, not ${from}`);
         const refused = await refuse?.(tenant, row);

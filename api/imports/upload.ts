@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import {
@@ -25,7 +25,7 @@ const count = `
          (SELECT count(*), coalesce(sum(octet_length(p.bytes)), 0) FROM import_parts p WHERE p.import_id = i.id)
    WHERE i.organization_id = ANY ($1) AND i.id = $2 RETURNING ${importColumns}`;
 
-export const uploadImportPart = route({
+export const uploadImportPart = changingRoute({
   method: 'PUT',
   path: '/imports/{import_id}/parts/{number}',
   operationId: 'uploadImportPart',
@@ -46,9 +46,9 @@ export const uploadImportPart = route({
     'link,long_url,created_at\nhttps://go.example.com/summer,https://www.example.com/sale,2021-05-06T07:08:09+0000\n',
   bodyBytesMax: IMPORT_PART_BYTES_MAX,
   answers: { 200: { description: 'The import.', schema: importSchema, example: importExample } },
-  async handle(deps, { caller, params, rawBody }) {
+  async handle(deps, { caller, note, params, rawBody }) {
     const number = Number(params.number);
-    return changeImport(deps, caller, params.import_id, async (tenant, { id, state }) => {
+    return changeImport(deps, { caller, note }, params.import_id, async (tenant, { id, state }) => {
       if (number > IMPORT_PARTS_MAX) return invalid('number', `must be at most ${IMPORT_PARTS_MAX}`);
       if (rawBody.byteLength === 0) return invalid('body', 'is empty');
       if (state !== 'uploading') return invalid('import_id', `is an import whose state is ${state}, not uploading`);

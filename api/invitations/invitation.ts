@@ -32,7 +32,7 @@ export const invitationFields = {
     type: 'string',
     enum: ['none', 'limited', 'waiting', 'sent', 'failed'],
     description:
-      'Delivery of the mail with the link. `none`: the installation sends no mail. `limited`: too many mails were sent to this address or for this organization, so send the link yourself. `failed`: the mail server rejected the address, or every attempt failed.',
+      'Delivery of the mail with the link. `none`: the installation sends no mail. `limited`: too many mails were sent to this address or for this organization, so invite the person again later. `failed`: the mail server rejected the address, or every attempt failed.',
   }),
 };
 

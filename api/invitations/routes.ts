@@ -6,7 +6,7 @@ import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { addMail, type MailParts } from '#api/mail-outbox.ts';
 import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
 import { newInvitationToken } from '#api/people.ts';
-import { route } from '#api/route.ts';
+import { changingRoute, route } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 import { newId } from '#common/ids.ts';
@@ -29,8 +29,8 @@ const shared = { caller: 'user', scope: null, limit: 'general', tag: 'Members' }
 const insertion = `
   WITH expired AS (DELETE FROM invitations WHERE id IN (
     SELECT id FROM invitations WHERE expires_at <= least($7, signpost_deletion_time()) ORDER BY expires_at LIMIT ${PURGED_MAX} FOR UPDATE SKIP LOCKED))
-  INSERT INTO invitations (id, organization_id, email, role, token_hash, invited_by, created_at, expires_at)
-  SELECT $1, $2, $3, $4, $5, $6, $7, $8
+  INSERT INTO invitations (id, organization_id, email, role, token_hash, invited_by, created_at, expires_at, is_by_mail)
+  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
    WHERE signpost_has_room('invitations', $2, ${INVITATIONS_MAX})
   RETURNING ${invitationColumns}`;
 const replacement =
@@ -38,14 +38,15 @@ const replacement =
 const isMember = `SELECT FROM memberships m JOIN users u ON u.id = m.user_id
   WHERE m.organization_id = $1 AND u.email = $2 AND u.deleted_at IS NULL`;
 
-const createInvitation = route({
+const createInvitation = changingRoute({
   ...shared,
   method: 'POST',
   path: '/invitations',
   operationId: 'createInvitation',
+  showsSecret: true,
   summary: 'Invite a person',
   description:
-    'If the installation sends mail (`mail` is `waiting`), the link is mailed to the invited address. The answer also contains the link, so that you can send it yourself; it is shown only once. The link works once, for 7 days, as long as you are an owner. A new invitation to the same address replaces the earlier one. Only owners can invite.',
+    'If the installation sends mail, the link is mailed to the invited address, and nobody else sees it. Otherwise, the answer contains the link, once, and you send it yourself; the account of the person who accepts is then unverified. The link works once, for 7 days, as long as you are an owner. A new invitation to the same address replaces the earlier one. Only owners can invite.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
@@ -70,46 +71,64 @@ const createInvitation = route({
       schema: Type.Object(
         {
           ...invitationFields,
-          token: Type.String({
-            description: 'For POST /auth/invitations/accept and POST /me/invitations. Shown once.',
-          }),
-          url: Type.String({ description: 'The link to send: a page of the dashboard.' }),
+          token: Type.Optional(
+            Type.String({
+              description:
+                'For POST /auth/invitations/accept and POST /me/invitations. Shown once, and only if the installation sends no mail.',
+            }),
+          ),
+          url: Type.Optional(
+            Type.String({ description: 'The link to send: a page of the dashboard. Present if `token` is.' }),
+          ),
         },
         { title: 'CreatedInvitation' },
       ),
       example: {
         ...invitationExample,
-        mail: 'waiting',
+        mail: 'none',
         token: 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA',
         url: 'https://links.example.com/invitation#Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA',
       },
     },
   },
-  async handle({ db, clock, dashboardUrl, mail }, { caller, body }) {
-    const organizationId = await chooseOrganization(db, caller, body.organization_id);
+  async handle({ db, clock, dashboardUrl, mail }, { caller, note, body: wanted }) {
+    const organizationId = await chooseOrganization(db, caller, wanted.organization_id);
     if (organizationId instanceof Rejection) return organizationId;
     const denied = refuseManaging(caller, organizationId);
     if (denied) return denied;
-    const email = body.email.trim().toLowerCase();
+    const email = wanted.email.trim().toLowerCase();
     const members = await db.query(isMember, [organizationId, email]);
     if (members.length > 0) return invalid('email', 'is already a member of the organization');
     const { token, hash } = newInvitationToken();
     const url = `${dashboardUrl}/invitation#${token}`;
     const nowMs = clock();
     const times = [new Date(nowMs), new Date(nowMs + INVITATION_MS)];
-    const values = [newId('inv', nowMs), organizationId, email, body.role, hash, caller.user_id, ...times];
+    const values = [
+      newId('inv', nowMs),
+      organizationId,
+      email,
+      wanted.role,
+      hash,
+      caller.user_id,
+      ...times,
+      mail.isConfigured,
+    ];
     // Two statements, because a single statement would not see its own deletion of replaced and expired invitations.
     const row = await db.transaction(async (queries) => {
       await queries.execute(replacement, [organizationId, email, new Date(nowMs)]);
       const [made] = await queries.query<InvitationRow>(insertion, values);
-      if (!made || !mail.isConfigured) return made;
-      const isAdded = await addInvitationMail(queries, mail, made, { url, language: body.language ?? 'en' });
-      return { ...made, mail: isAdded ? ('waiting' as const) : ('limited' as const) };
+      if (!made) return made;
+      const noted = await note(queries, made);
+      if (!mail.isConfigured) return { ...made, noted };
+      const isAdded = await addInvitationMail(queries, mail, made, { url, language: wanted.language ?? 'en' });
+      if (!isAdded) mail.countLimited();
+      return { ...made, noted, mail: isAdded ? ('waiting' as const) : ('limited' as const) };
     });
     if (!row) return invalid('body', `the organization has ${INVITATIONS_MAX} open invitations: withdraw one first`);
     mail.wake();
-    const answer = { ...invitationAnswer(row), token, url };
-    return { status: 201, body: answer, changed: { organization_id: organizationId, target_id: row.id } };
+    const { noted, ...made } = row;
+    const body = { ...invitationAnswer(made), ...(mail.isConfigured ? {} : { token, url }) };
+    return { status: 201, body, noted };
   },
 });
 
@@ -164,7 +183,7 @@ const listInvitations = route({
   },
 });
 
-const deleteInvitation = route({
+const deleteInvitation = changingRoute({
   ...shared,
   method: 'DELETE',
   path: '/invitations/{invitation_id}',
@@ -179,12 +198,14 @@ const deleteInvitation = route({
       example: { id: invitationExample.id, deleted: true },
     },
   },
-  async handle({ db }, { caller, params }) {
+  async handle({ db }, { caller, note, params }) {
     const id = params.invitation_id;
     const organization_id = await ownerOf(db, caller, { kind: 'inv', id, to: 'manage' });
     if (organization_id instanceof Rejection) return organization_id;
-    await db.execute('DELETE FROM invitations WHERE id = $1', [id]);
-    return { status: 200, body: { id, deleted: true }, changed: { organization_id, target_id: id } };
+    return db.transaction(async (queries) => {
+      await queries.execute('DELETE FROM invitations WHERE id = $1', [id]);
+      return { status: 200, body: { id, deleted: true }, noted: await note(queries, { organization_id, id }) };
+    });
   },
 });
 

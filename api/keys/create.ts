@@ -1,7 +1,8 @@
 import { Type } from 'typebox';
 import { absent, chooseOrganization, refuseManaging } from '#api/access.ts';
+import type { Note, Noted } from '#api/audit-trail.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { changingRoute, type UserCaller } from '#api/route.ts';
 import { apiKeyPreview, newKey } from '#common/api-key.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import type { KeyScope } from '#common/http/route.ts';
@@ -24,10 +25,11 @@ const APPS_MAX = 100;
 
 const { id: _, key_preview: __, created_by: ___, created_at: ____, last_used_at: _____, ...sent } = serverKeyExample;
 
-export const createKey = route({
+export const createKey = changingRoute({
   method: 'POST',
   path: '/keys',
   operationId: 'createServerKey',
+  showsSecret: true,
   caller: 'user',
   scope: null,
   limit: 'general',
@@ -71,7 +73,7 @@ export const createKey = route({
       example: { ...serverKeyExample, key: 'sk_exampleexampleexampleexampleexample0000' },
     },
   },
-  async handle(deps, { caller, body }) {
+  async handle(deps, { caller, note, body }) {
     const { expires_at } = body;
     if (typeof expires_at === 'string' && !(isStorableTime(expires_at) && Date.parse(expires_at) > deps.clock())) {
       return invalid('expires_at', 'must be a time in the future');
@@ -81,8 +83,9 @@ export const createKey = route({
     const denied = refuseManaging(caller, organizationId);
     if (denied) return denied;
     const key = newKey('sk_');
-    const row = await insert(deps, caller, organizationId, key, body);
-    return row instanceof Rejection ? row : { status: 201, body: { ...serverKeyAnswer(row), key } };
+    const row = await insert({ ...deps, note }, caller, organizationId, key, body);
+    if (row instanceof Rejection) return row;
+    return { status: 201, body: { ...serverKeyAnswer(row.row), key }, noted: row.noted };
   },
 });
 
@@ -100,12 +103,12 @@ const insertion = `
   RETURNING ${serverKeyColumns}`;
 
 function insert(
-  { tenancy, clock }: ApiDeps,
+  { tenancy, clock, note }: ApiDeps & { readonly note: Note },
   caller: UserCaller,
   organizationId: string,
   key: string,
   wanted: Wanted,
-): Promise<ServerKeyRow | Rejection> {
+): Promise<{ readonly row: ServerKeyRow; readonly noted: Noted } | Rejection> {
   return tenancy.within(allApps([organizationId]), async (tenant) => {
     const unknown = await refuseApps(tenant, wanted.app_ids ?? []);
     if (unknown) return unknown;
@@ -122,7 +125,8 @@ function insert(
       new Date(nowMs),
       typeof expires_at === 'string' ? new Date(expires_at) : null,
     ]);
-    return row ?? invalid('body', `the organization has ${KEYS_MAX} keys: delete one first`);
+    if (!row) return invalid('body', `the organization has ${KEYS_MAX} keys: delete one first`);
+    return { row, noted: await note(tenant, row) };
   });
 }
 

@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import { ownerOf } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { allApps } from '#common/stores/tenancy.ts';
 import { keyParams, serverKeyExample } from './server-key.ts';
 
-export const deleteKey = route({
+export const deleteKey = changingRoute({
   method: 'DELETE',
   path: '/keys/{id}',
   operationId: 'deleteServerKey',
@@ -23,12 +23,12 @@ export const deleteKey = route({
       example: { id: serverKeyExample.id, deleted: true },
     },
   },
-  async handle({ db, tenancy }, { caller, params }) {
-    const organization_id = await ownerOf(db, caller, { kind: 'key', id: params.id, to: 'manage' });
+  async handle({ db, tenancy }, { caller, note, params: { id } }) {
+    const organization_id = await ownerOf(db, caller, { kind: 'key', id, to: 'manage' });
     if (organization_id instanceof Rejection) return organization_id;
-    await tenancy.within(allApps([organization_id]), (tenant) =>
-      tenant.query('DELETE FROM server_keys WHERE organization_id = ANY ($1) AND id = $2', [params.id]),
-    );
-    return { status: 200, body: { id: params.id, deleted: true }, changed: { organization_id } };
+    return tenancy.within(allApps([organization_id]), async (tenant) => {
+      await tenant.query('DELETE FROM server_keys WHERE organization_id = ANY ($1) AND id = $2', [id]);
+      return { status: 200, body: { id, deleted: true }, noted: await note(tenant, { organization_id, id }) };
+    });
   },
 });

@@ -1,8 +1,9 @@
 /** Changes or deletes many links, named by their ids or by a filter. */
 import { type Static, Type } from 'typebox';
 import { onlyViewing, refuseApp, refuseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
+import type { Noted } from '#api/audit-trail.ts';
 import { errorDetailsSchema } from '#api/error-details.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { type ChangeRequest, changingRoute, type UserCaller } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
 import { type FieldError, invalid, notFound, Rejection, statusOf, unavailable } from '#common/http/rejection.ts';
@@ -12,7 +13,7 @@ import { linkFaults, linkFieldNames, sharedChangesBody, storedValue, TAGS_MAX } 
 import { isStorableTime } from '#common/storable-time.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
-import { changedLinks } from './changed-links.ts';
+import { noteLinks } from './changed-links.ts';
 import { type LinkFilters, matchingIds } from './selection.ts';
 
 const IDS_MAX = 1_000;
@@ -95,7 +96,7 @@ function changeFaults(changes: Readonly<Record<string, unknown>>): FieldError[] 
   ];
 }
 
-export const bulkUpdateLinks = route({
+export const bulkUpdateLinks = changingRoute({
   method: 'PATCH',
   path: '/links/bulk',
   operationId: 'bulkUpdateLinks',
@@ -126,7 +127,7 @@ export const bulkUpdateLinks = route({
       example: { updated: 12, failed: [] },
     },
   },
-  async handle({ db, tenancy, clock, deliverChanges }, { caller, body }) {
+  async handle({ db, tenancy, clock, deliverChanges }, { caller, note, body }) {
     const { changes } = body;
     const names = linkFieldNames.filter((name) => Reflect.get(changes, name) !== undefined);
     const values = names.map((name) => storedValue(name, Reflect.get(changes, name)));
@@ -135,7 +136,7 @@ export const bulkUpdateLinks = route({
     const tags = tagsWith(`$${values.length + 4}`, `$${values.length + 5}`);
     const done = await changeLinks(
       { db, tenancy, clock },
-      caller,
+      { caller, note },
       body,
       add_tags.length + remove_tags.length === 0
         ? { assignments, values }
@@ -150,12 +151,12 @@ export const bulkUpdateLinks = route({
     return {
       status: 200,
       body: { updated: done.changed.length, failed: done.failed },
-      changed: changedLinks(done.changed),
+      noted: done.noted,
     };
   },
 });
 
-export const bulkDeleteLinks = route({
+export const bulkDeleteLinks = changingRoute({
   method: 'DELETE',
   path: '/links/bulk',
   operationId: 'bulkDeleteLinks',
@@ -177,15 +178,15 @@ export const bulkDeleteLinks = route({
       example: { deleted: 1, failed: [] },
     },
   },
-  async handle({ db, tenancy, clock, deliverChanges }, { caller, body }) {
+  async handle({ db, tenancy, clock, deliverChanges }, { caller, note, body }) {
     const change = { assignments: ', deleted_at = $3', values: [] };
-    const done = await changeLinks({ db, tenancy, clock }, caller, body, change);
+    const done = await changeLinks({ db, tenancy, clock }, { caller, note }, body, change);
     if (done instanceof Rejection) return done;
     await deliverChanges();
     return {
       status: 200,
       body: { deleted: done.changed.length, failed: done.failed },
-      changed: changedLinks(done.changed),
+      noted: done.noted,
     };
   },
 });
@@ -198,6 +199,7 @@ interface ChangedLink {
 interface Changed {
   readonly changed: readonly ChangedLink[];
   readonly failed: readonly { readonly id: string; readonly error: unknown }[];
+  readonly noted: Noted;
 }
 
 /** Locked in the order of their ids, so that two requests cannot deadlock. */
@@ -220,7 +222,7 @@ interface Change {
 
 async function changeLinks(
   { db, tenancy, clock }: { readonly db: Queries; readonly tenancy: Tenancy; readonly clock: Clock },
-  caller: UserCaller,
+  { caller, note }: ChangeRequest,
   { ids, filter }: Which,
   { assignments, values, condition = '' }: Change,
 ): Promise<Changed | Rejection> {
@@ -248,7 +250,7 @@ async function changeLinks(
       ...(ids ?? []).filter((id) => !known.has(id)).map((id) => ({ id, ...missing.body })),
       ...locked.filter((id) => !done.has(id)).map((id) => ({ id, ...tooManyTags.body })),
     ];
-    return { changed, failed };
+    return { changed, failed, noted: await noteLinks(note, tenant, changed) };
   };
   try {
     return await tenancy.within(tenantOf(caller, organizations), work);

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { absent, refuseWrite, tenantOf } from '#api/access.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { changingRoute, type UserCaller } from '#api/route.ts';
 import { filledFrom, templatesOf } from '#api/utm-filling.ts';
 import { parseObject } from '#common/http/json.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
@@ -11,7 +11,6 @@ import type { LinkOwner } from '#common/links/link-creation.ts';
 import { type NewLink, newLinkBody, newLinkFaults } from '#common/links/link-fields.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import { ItemErrorSchema } from './bulk-change.ts';
-import { changedLinks } from './changed-links.ts';
 import { storable } from './create.ts';
 import { type BatchItem, createLinks } from './link-batch.ts';
 
@@ -24,7 +23,7 @@ const body = Type.Object(
 );
 const checkLink = bodyValidator(newLinkBody);
 
-export const bulkCreateLinks = route({
+export const bulkCreateLinks = changingRoute({
   method: 'POST',
   path: '/links/bulk',
   operationId: 'bulkCreateLinks',
@@ -63,7 +62,7 @@ export const bulkCreateLinks = route({
       example: { created: 1, failed: 0, results: [{ index: 0, status: 'created', link: linkExample }] },
     },
   },
-  async handle(deps, { caller, rawBody, header }) {
+  async handle(deps, { caller, note, rawBody, header }) {
     if (!/^application\/json\s*(;|$)/i.test(header('content-type'))) {
       return invalid('content-type', 'the header must be application/json');
     }
@@ -79,9 +78,10 @@ export const bulkCreateLinks = route({
       const filled = filledFrom(templates, owner, link);
       return filled instanceof Rejection ? filled : { owner, fields: storable(filled) };
     });
-    const outcomes = await createLinks(
+    const { outcomes, noted } = await createLinks(
       deps,
       items.filter((item): item is BatchItem => !(item instanceof Rejection)),
+      note,
     );
     const rows = outcomes.filter((one): one is LinkRow => !(one instanceof Rejection));
     if (rows.length > 0)
@@ -97,7 +97,7 @@ export const bulkCreateLinks = route({
     return {
       status: 200,
       body: { created: rows.length, failed: results.length - rows.length, results },
-      changed: changedLinks(rows),
+      noted,
     };
   },
 });

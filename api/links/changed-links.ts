@@ -1,10 +1,16 @@
-/** The ids of the links that one request changed, by organization, for the audit log. */
-export function changedLinks(rows: readonly { readonly id: string; readonly organization_id: string }[]) {
-  const targets = new Map<string, string[]>();
-  for (const { id, organization_id } of rows) {
-    const ids = targets.get(organization_id);
-    if (ids) ids.push(id);
-    else targets.set(organization_id, [id]);
+import { type Note, type Noted, nothingChanged } from '#api/audit-trail.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
+
+/** Notes the links that one request changed: one row for each of their organizations. */
+export async function noteLinks(
+  note: Note,
+  tenant: TenantQueries,
+  rows: readonly { readonly id: string; readonly organization_id: string }[],
+): Promise<Noted> {
+  let noted = nothingChanged;
+  for (const organization_id of new Set(rows.map((row) => row.organization_id))) {
+    const ids = rows.filter((row) => row.organization_id === organization_id).map(({ id }) => id);
+    noted = await note(tenant, { organization_id, id: '', ids });
   }
-  return { targets };
+  return noted;
 }

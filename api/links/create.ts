@@ -1,7 +1,8 @@
 import { findOwner, refuseWrite } from '#api/access.ts';
+import type { Note, Noted } from '#api/audit-trail.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { holderOf } from '#api/link-holder.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { filled } from '#api/utm-filling.ts';
 import { invalid, Rejection, taken } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
@@ -14,7 +15,7 @@ import {
   withDestination,
 } from '#common/links/link-fields.ts';
 
-export const createLinkRoute = route({
+export const createLinkRoute = changingRoute({
   method: 'POST',
   path: '/links',
   operationId: 'createLink',
@@ -30,7 +31,7 @@ export const createLinkRoute = route({
   bodyFaults: newLinkFaults,
   bodyExample: { app_id: linkExample.app_id, path: '/products/42', campaign: 'summer_sale', short_code: 'summer' },
   answers: { 201: { description: 'The new link.', schema: linkSchema, example: linkExample } },
-  handle: async (deps, { caller, body }) => {
+  handle: async (deps, { caller, body, note }) => {
     const owner = await findOwner(deps.tenancy, caller, body.app_id);
     if (owner instanceof Rejection) return owner;
     const denied = refuseWrite(caller, owner.organization_id);
@@ -39,11 +40,12 @@ export const createLinkRoute = route({
     const link = await filled(deps.tenancy, caller, owner, body);
     if (link instanceof Rejection) return link;
 
-    const created = await createOrRefuse(deps, owner, storable(link));
+    const created = await createOrRefuse(deps, owner, storable(link), note);
     if (created instanceof Rejection) return created;
     // If the code was requested before, redirectors may have cached it as unknown.
-    await deps.announce({ kind: 'link', host: created.host, short_code: created.short_code });
-    return { status: 201, body: linkAnswer(created, deps.shortUrl) };
+    const { host, short_code } = created.link;
+    await deps.announce({ kind: 'link', host, short_code });
+    return { status: 201, body: linkAnswer(created.link, deps.shortUrl), noted: created.noted };
   },
 });
 
@@ -54,13 +56,19 @@ export function storable({ app_id: _, ...body }: Omit<NewLink, 'utm_template_id'
   return { ...fields, path };
 }
 
+export interface NotedLink {
+  readonly link: LinkRow;
+  readonly noted: Noted;
+}
+
 /** Creates a link, or returns why it cannot be created. */
 export async function createOrRefuse(
   { tenancy, clock }: Pick<ApiDeps, 'tenancy' | 'clock'>,
   owner: LinkOwner,
   fields: LinkToCreate,
-): Promise<LinkRow | Rejection> {
-  const creation = await createLink({ tenancy, clock }, owner, 'dashboard', fields);
+  note: Note,
+): Promise<NotedLink | Rejection> {
+  const creation = await createLink({ tenancy, clock, also: note }, owner, 'dashboard', fields);
   switch (creation.kind) {
     case 'taken': {
       const { field } = creation;
@@ -69,6 +77,6 @@ export async function createOrRefuse(
     case 'no_app':
       return invalid('app_id', 'refers to a deleted app');
     case 'created':
-      return creation.link;
+      return { link: creation.link, noted: creation.also };
   }
 }

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { refuseWrite, tenantOf } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { linkExample } from '#common/links/link.ts';
 import { findLink, linkParams } from './read.ts';
@@ -8,7 +8,7 @@ import { findLink, linkParams } from './read.ts';
 const markDeleted = `UPDATE links SET deleted_at = $3, updated_at = $3
   WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
 
-export const deleteLinkRoute = route({
+export const deleteLinkRoute = changingRoute({
   method: 'DELETE',
   path: '/links/{id}',
   operationId: 'deleteLink',
@@ -26,17 +26,17 @@ export const deleteLinkRoute = route({
       example: { id: linkExample.id, deleted: true },
     },
   },
-  handle: async ({ tenancy, clock, deliverChanges }, { caller, params }) => {
-    const link = await tenancy.within(tenantOf(caller), async (tenant) => {
+  handle: async ({ tenancy, clock, deliverChanges }, { caller, note, params }) => {
+    const noted = await tenancy.within(tenantOf(caller), async (tenant) => {
       const found = await findLink(tenant, params.id, true);
       if (found instanceof Rejection) return found;
       const denied = refuseWrite(caller, found.organization_id);
       if (denied) return denied;
       await tenant.query(markDeleted, [params.id, new Date(clock())]);
-      return found;
+      return note(tenant, found);
     });
-    if (link instanceof Rejection) return link;
+    if (noted instanceof Rejection) return noted;
     await deliverChanges();
-    return { status: 200, body: { id: link.id, deleted: true } };
+    return { status: 200, body: { id: params.id, deleted: true }, noted };
   },
 });

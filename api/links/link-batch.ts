@@ -1,12 +1,14 @@
 /** Creates many links with one statement. Each is created or rejected independently. */
+import type { Note, Noted } from '#api/audit-trail.ts';
 import { storedFields, typedLinkFields } from '#api/link-records.ts';
 import type { Clock } from '#common/clock.ts';
-import { type Rejection, taken } from '#common/http/rejection.ts';
+import { Rejection, taken } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { type LinkRow, linkColumns, linkWithCode } from '#common/links/link.ts';
 import { type LinkOwner, newShortCode } from '#common/links/link-creation.ts';
 import { type LinkToCreate, linkFieldNames } from '#common/links/link-fields.ts';
-import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
+import { allApps, type Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
+import { noteLinks } from './changed-links.ts';
 
 /** Maximum attempts to replace a taken random code: see link-creation.ts. */
 const ATTEMPTS_MAX = 5;
@@ -51,17 +53,31 @@ interface Pending extends BatchItem {
   readonly at: number;
 }
 
-/** The result for each item, in order. */
+/** The result for each item, in order. All links are created in one transaction, with their note. */
 export async function createLinks(
   { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
+  items: readonly BatchItem[],
+  note: Note,
+): Promise<{ readonly outcomes: readonly (LinkRow | Rejection)[]; readonly noted: Noted }> {
+  const organizations = [...new Set(items.map(({ owner }) => owner.organization_id))];
+  return tenancy.within(allApps(organizations), async (tenant) => {
+    const outcomes = await outcomesOf(tenant, clock, items);
+    const created = outcomes.filter((one): one is LinkRow => !(one instanceof Rejection));
+    return { outcomes, noted: await noteLinks(note, tenant, created) };
+  });
+}
+
+async function outcomesOf(
+  tenant: TenantQueries,
+  clock: Clock,
   items: readonly BatchItem[],
 ): Promise<(LinkRow | Rejection)[]> {
   const outcomes = new Map<number, LinkRow | Rejection>();
   let pending: Pending[] = items.map((item, at) => ({ ...item, at }));
   for (let attempt = 1; pending.length > 0; attempt++) {
     if (attempt > ATTEMPTS_MAX) throw new Error(`${ATTEMPTS_MAX} random short codes in a row were taken`);
-    const left = await insert(tenancy, clock, pending, outcomes);
-    const refused = await refusals(tenancy, left);
+    const left = await insert(tenant, clock, pending, outcomes);
+    const refused = await refusals(tenant, left);
     for (const [at, rejection] of refused) outcomes.set(at, rejection);
     // Items without a conflict had a random code that was taken.
     pending = left.filter(({ at }) => !refused.has(at));
@@ -75,7 +91,7 @@ export async function createLinks(
 
 /** @returns the items that were not inserted. */
 async function insert(
-  tenancy: Tenancy,
+  tenant: TenantQueries,
   clock: Clock,
   items: readonly Pending[],
   outcomes: Map<number, LinkRow | Rejection>,
@@ -91,9 +107,7 @@ async function insert(
       ...storedFields({ ...fields, short_code: fields.short_code ?? newShortCode() }),
     };
   });
-  const created = await tenancy.within(organizationsOfItems(items), (tenant) =>
-    tenant.query<LinkRow>(insertion, [JSON.stringify(rows), new Date(nowMs)]),
-  );
+  const created = await tenant.query<LinkRow>(insertion, [JSON.stringify(rows), new Date(nowMs)]);
   for (const row of created) outcomes.set(ids.get(row.id) ?? -1, row);
   return items.filter(({ at }) => !outcomes.has(at));
 }
@@ -101,18 +115,12 @@ async function insert(
 /**
  * Why items could not be inserted, by position. An item that repeats an earlier item of the batch conflicts with it.
  */
-async function refusals(tenancy: Tenancy, items: readonly Pending[]): Promise<Map<number, Rejection>> {
+async function refusals(tenant: TenantQueries, items: readonly Pending[]): Promise<Map<number, Rejection>> {
   if (items.length === 0) return new Map();
   const wanted = items.map(({ at, owner, fields }) => {
     const { short_code = null, external_id = null } = fields;
     return { at, app_id: owner.app_id, short_code, external_id };
   });
-  const found = await tenancy.within(organizationsOfItems(items), (tenant) =>
-    tenant.query<Holder>(holders, [JSON.stringify(wanted)]),
-  );
+  const found = await tenant.query<Holder>(holders, [JSON.stringify(wanted)]);
   return new Map(found.map(({ at, id, field, is_live }) => [at, taken(field, is_live ? id : null)]));
-}
-
-function organizationsOfItems(items: readonly BatchItem[]) {
-  return allApps([...new Set(items.map(({ owner }) => owner.organization_id))]);
 }

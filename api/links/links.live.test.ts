@@ -347,6 +347,7 @@ test('a QR code is returned as SVG or PNG in the requested size', async () => {
   const link = await newLink();
   const svg = await owner.call('GET', `/links/${link.id}/qr`);
   expect([svg.status, svg.headers.get('content-type')]).toEqual([200, 'image/svg+xml']);
+  expect(svg.headers.get('content-security-policy')).toBe("default-src 'none'; sandbox");
   expect(svg.body).toContain('<svg');
   expect(svg.body).toContain('width="300"');
   const png = await owner.call('GET', `/links/${link.id}/qr?format=png&size=128`);

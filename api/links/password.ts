@@ -2,10 +2,11 @@
 import { Type } from 'typebox';
 import { refuseWrite, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { type ChangeRequest, changingRoute } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { type LinkRow, linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
+import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
 import { hashLinkPassword, LINK_PASSWORD_CHARACTERS_MAX } from '#common/links/link-password.ts';
+import type { NotedLink } from './create.ts';
 import { findLink } from './read.ts';
 
 const params = Type.Object({ link_id: Type.String({ examples: [linkExample.id] }) });
@@ -23,7 +24,7 @@ const answers = (description: string, has_password: boolean) => ({
   200: { description, schema: linkSchema, example: { ...linkExample, has_password } },
 });
 
-export const setLinkPassword = route({
+export const setLinkPassword = changingRoute({
   method: 'PUT',
   path: '/links/{link_id}/password',
   operationId: 'setLinkPassword',
@@ -42,12 +43,12 @@ export const setLinkPassword = route({
   ),
   bodyExample: { password: 'open sesame' },
   answers: answers('The link.', true),
-  async handle(deps, { caller, params, body }) {
-    return change(deps, caller, params.link_id, await hashLinkPassword(body.password));
+  async handle(deps, { caller, note, params, body }) {
+    return change(deps, { caller, note }, params.link_id, await hashLinkPassword(body.password));
   },
 });
 
-export const deleteLinkPassword = route({
+export const deleteLinkPassword = changingRoute({
   method: 'DELETE',
   path: '/links/{link_id}/password',
   operationId: 'deleteLinkPassword',
@@ -58,16 +59,16 @@ export const deleteLinkPassword = route({
   summary: 'Remove the password of a link',
   params,
   answers: answers('The link, now without a password.', false),
-  handle: (deps, { caller, params }) => change(deps, caller, params.link_id, null),
+  handle: (deps, { caller, note, params }) => change(deps, { caller, note }, params.link_id, null),
 });
 
 async function change(
   { tenancy, clock, deliverChanges, shortUrl }: ApiDeps,
-  caller: UserCaller,
+  { caller, note }: ChangeRequest,
   id: string,
   hash: string | null,
 ) {
-  const changed = await tenancy.within(tenantOf(caller), async (tenant): Promise<LinkRow | Rejection> => {
+  const changed = await tenancy.within(tenantOf(caller), async (tenant): Promise<NotedLink | Rejection> => {
     const link = await findLink(tenant, id, true);
     if (link instanceof Rejection) return link;
     const denied = refuseWrite(caller, link.organization_id);
@@ -75,9 +76,10 @@ async function change(
     const now = new Date(clock());
     await (hash === null ? tenant.query(remove, [id]) : tenant.query(store, [id, hash, now]));
     await tenant.query(mark, [id, hash !== null, now]);
-    return findLink(tenant, id);
+    const after = await findLink(tenant, id);
+    return after instanceof Rejection ? after : { link: after, noted: await note(tenant, after) };
   });
   if (changed instanceof Rejection) return changed;
   await deliverChanges();
-  return { status: 200 as const, body: linkAnswer(changed, shortUrl) };
+  return { status: 200 as const, body: linkAnswer(changed.link, shortUrl), noted: changed.noted };
 }

@@ -46,6 +46,8 @@ export const qr = route({
     return {
       status: 200,
       contentType: 'image/svg+xml',
+      // It may be opened as a page of its own.
+      headers: { 'Content-Security-Policy': "default-src 'none'; sandbox" },
       bytes: await QRCode.toString(url, { ...options, type: 'svg' }),
     };
   },

@@ -1,6 +1,6 @@
 import { refuseWrite, tenantOf } from '#api/access.ts';
 import { holderOf } from '#api/link-holder.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { type ChangeRequest, changingRoute, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { Rejection, taken } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
@@ -13,9 +13,10 @@ import {
 } from '#common/links/link-fields.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
+import type { NotedLink } from './create.ts';
 import { findLink, linkParams, readLink } from './read.ts';
 
-export const updateLinkRoute = route({
+export const updateLinkRoute = changingRoute({
   method: 'PATCH',
   path: '/links/{id}',
   operationId: 'updateLink',
@@ -30,11 +31,11 @@ export const updateLinkRoute = route({
   bodyFaults: linkFaults,
   bodyExample: { campaign: 'autumn_sale', expires_at: null },
   answers: { 200: { description: 'The updated link.', schema: linkSchema, example: linkExample } },
-  handle: async ({ tenancy, clock, deliverChanges, shortUrl }, { caller, params, body }) => {
-    const change = await changeLink({ tenancy, clock }, caller, params.id, body);
+  handle: async ({ tenancy, clock, deliverChanges, shortUrl }, { caller, note, params, body }) => {
+    const change = await changeLink({ tenancy, clock }, { caller, note }, params.id, body);
     if (change instanceof Rejection) return change;
     await deliverChanges();
-    return { status: 200, body: linkAnswer(change, shortUrl) };
+    return { status: 200, body: linkAnswer(change.link, shortUrl), noted: change.noted };
   },
 });
 
@@ -56,10 +57,10 @@ async function holder(
 
 export async function changeLink(
   { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
-  caller: UserCaller,
+  { caller, note }: ChangeRequest,
   id: string,
   changes: LinkChanges,
-): Promise<LinkRow | Rejection> {
+): Promise<NotedLink | Rejection> {
   const names = linkFieldNames.filter((name) => changes[name] !== undefined);
   const assignments = names.map((name, at) => `${name} = $${at + 4}`).join(', ');
   const sql = `WITH l AS (UPDATE links SET updated_at = $3, ${assignments}
@@ -74,7 +75,7 @@ export async function changeLink(
       if (denied) return denied;
       const [after] = await tenant.query<LinkRow>(sql, [id, new Date(clock()), ...values]);
       if (!after) throw new Error('a link that is locked was not updated');
-      return after;
+      return { link: after, noted: await note(tenant, after) };
     });
   } catch (error) {
     const constraint = violatedConstraint(error);

@@ -1,7 +1,8 @@
 import { Type } from 'typebox';
 import { findOwner, refuseWrite, tenantOf } from '#api/access.ts';
+import { nothingChanged } from '#api/audit-trail.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { changingRoute, type UserCaller } from '#api/route.ts';
 import { filled } from '#api/utm-filling.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
@@ -14,7 +15,7 @@ import {
   withDestination,
 } from '#common/links/link-fields.ts';
 import { urlFaults } from '#common/links/web-address.ts';
-import { createOrRefuse } from './create.ts';
+import { createOrRefuse, type NotedLink } from './create.ts';
 import { changeLink } from './update.ts';
 
 /**
@@ -23,7 +24,7 @@ import { changeLink } from './update.ts';
  */
 const ATTEMPTS_MAX = 5;
 
-export const upsertLink = route({
+export const upsertLink = changingRoute({
   method: 'PUT',
   path: '/links/by-external-id/{app_id}/{external_id}',
   operationId: 'upsertLink',
@@ -46,7 +47,7 @@ export const upsertLink = route({
     200: { description: 'The updated link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
     201: { description: 'The new link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
   },
-  async handle(deps, { caller, params, body }) {
+  async handle(deps, { caller, note, params, body }) {
     const { external_id } = params;
     const owner = await findOwner(deps.tenancy, caller, params.app_id);
     if (owner instanceof Rejection) return owner;
@@ -60,23 +61,25 @@ export const upsertLink = route({
       if (known) {
         const changes = { ...fields, ...(body.path === undefined ? {} : { path: body.path }) };
         const changed =
-          (await unchanged(deps, caller, known, changes)) ?? (await changeLink(deps, caller, known.id, changes));
+          (await unchanged(deps, caller, known, changes)) ??
+          (await changeLink(deps, { caller, note }, known.id, changes));
         if (changed instanceof Rejection) {
           if (changed.code === 'NOT_FOUND') continue;
           return changed;
         }
         await deps.deliverChanges();
-        return { status: 200, body: linkAnswer(changed, deps.shortUrl) };
+        return { status: 200, body: linkAnswer(changed.link, deps.shortUrl), noted: changed.noted };
       }
       if (path === undefined) return invalid('path', 'is required: there is no link with this external_id yet');
-      const created = await createOrRefuse(deps, owner, { ...fields, path, external_id });
+      const created = await createOrRefuse(deps, owner, { ...fields, path, external_id }, note);
       if (created instanceof Rejection) {
         // A repeated request violates both unique indexes, and either of them may report the conflict.
         if (created.reason === 'taken' && (await byExternalId(deps, caller, params.app_id, external_id))) continue;
         return created;
       }
-      await deps.announce({ kind: 'link', host: created.host, short_code: created.short_code });
-      return { status: 201, body: linkAnswer(created, deps.shortUrl) };
+      const { host, short_code } = created.link;
+      await deps.announce({ kind: 'link', host, short_code });
+      return { status: 201, body: linkAnswer(created.link, deps.shortUrl), noted: created.noted };
     }
     throw new Error(`a link was created and deleted ${ATTEMPTS_MAX} times during one request`);
   },
@@ -104,12 +107,12 @@ async function unchanged(
   caller: UserCaller,
   link: LinkRow,
   changes: LinkChanges,
-): Promise<LinkRow | undefined> {
+): Promise<NotedLink | undefined> {
   const names = linkFieldNames.filter((name) => changes[name] !== undefined);
   const same = names.map((name, at) => ` AND l.${name} IS NOT DISTINCT FROM $${at + 3}`).join('');
   const sql = `SELECT ${linkColumns} FROM links l JOIN apps a ON a.id = l.app_id
     WHERE l.organization_id = ANY ($1) AND l.id = $2 AND l.deleted_at IS NULL AND a.deleted_at IS NULL${same}`;
   const values = names.map((name) => storedValue(name, changes[name]));
   const [found] = await tenancy.within(tenantOf(caller), (tenant) => tenant.query<LinkRow>(sql, [link.id, ...values]));
-  return found;
+  return found && { link: found, noted: nothingChanged };
 }

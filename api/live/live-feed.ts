@@ -24,10 +24,12 @@ export interface LiveFeedOptions {
 
 export const streamsMax = 200;
 export const streamsPerCallerMax = 10;
+/** So that one tenant leaves streams to others. */
+export const streamsPerOrganizationMax = 20;
 /** Servers and proxies close connections that are silent for longer. */
 const defaultHeartbeatMs = 5_000;
-/** Permissions are checked again at every second heartbeat. */
-const beatsPerCheck = 2;
+/** How often permissions are checked again. */
+const checkMs = 500;
 /** How far back a client can resume. */
 export const replayMsMax = 300_000;
 /** If the shared reader is further behind than this, it skips to the end. */
@@ -61,6 +63,8 @@ interface Run {
 export class LiveFeed {
   readonly #options: LiveFeedOptions;
   readonly #streams = new Map<LiveStream, LiveClient>();
+  /** Whose permissions are being checked. */
+  readonly #asked = new Set<LiveStream>();
   #run: Run | null = null;
   #isStopped = false;
   /** The last message that the shared reader has read. */
@@ -81,11 +85,10 @@ export class LiveFeed {
     return this.#run !== null;
   }
 
-  /** Adds a client. `full`: the caller or the process has too many streams; `unavailable`: the log can't be read. */
+  /** Adds a client. `full`: the caller, an organization or the process has too many streams; `unavailable`: the log can't be read. */
   async open(client: LiveClient): Promise<LiveStream | 'full' | 'unavailable'> {
     if (!this.isConfigured || this.#isStopped) return 'unavailable';
-    const own = [...this.#streams.values()].filter(({ callerId }) => callerId === client.callerId).length;
-    if (this.#streams.size >= streamsMax || own >= streamsPerCallerMax) return 'full';
+    if (this.#isFullFor(client)) return 'full';
     const { filter, after, seconds } = client;
     const stream = new LiveStream(filter, after);
     this.#streams.set(stream, client);
@@ -102,6 +105,14 @@ export class LiveFeed {
     if (after !== null) void this.#replay(nats, stream, after);
     else if (seconds === 0) stream.end();
     return stream;
+  }
+
+  #isFullFor({ callerId, filter }: LiveClient): boolean {
+    const clients = [...this.#streams.values()];
+    const own = clients.filter((one) => one.callerId === callerId).length;
+    const isFull = (organization: string) =>
+      clients.filter((one) => one.filter.organizationIds.includes(organization)).length >= streamsPerOrganizationMax;
+    return clients.length >= streamsMax || own >= streamsPerCallerMax || filter.organizationIds.some(isFull);
   }
 
   /** Ends all streams. */
@@ -131,13 +142,11 @@ export class LiveFeed {
       settle = resolve;
     });
     const run: Run = { ending, nats, ended: Promise.resolve() };
-    let beats = 0;
-    const heart = setInterval(
-      () => this.#beat(++beats % beatsPerCheck === 0),
-      this.#options.heartbeatMs ?? defaultHeartbeatMs,
-    );
+    const heart = setInterval(() => this.#beat(), this.#options.heartbeatMs ?? defaultHeartbeatMs);
+    const checks = setInterval(() => this.#check(), checkMs);
     run.ended = this.#read(ending.signal, settle).finally(() => {
       clearInterval(heart);
+      clearInterval(checks);
       settle(null);
       this.#run = null;
       this.#position = null;
@@ -146,14 +155,24 @@ export class LiveFeed {
     return run;
   }
 
-  #beat(isCheckDue: boolean): void {
+  #beat(): void {
     const position = this.now();
+    for (const stream of this.#streams.keys()) {
+      if (stream.isReplaying) continue;
+      stream.endSecond(Date.now());
+      stream.send(`id: ${positionText(position)}\n\n`);
+    }
+  }
+
+  /** Ends the streams of clients that may not watch any more. While Postgres is slow, a stream is asked about once. */
+  #check(): void {
     for (const [stream, client] of this.#streams) {
-      if (!stream.isReplaying) {
-        stream.endSecond(Date.now());
-        stream.send(`id: ${positionText(position)}\n\n`);
-      }
-      if (isCheckDue) void check(stream, client);
+      if (this.#asked.has(stream)) continue;
+      this.#asked.add(stream);
+      const ended = client.mayWatch().then((mayWatch) => {
+        if (!mayWatch) stream.end();
+      });
+      void ended.finally(() => this.#asked.delete(stream));
     }
   }
 
@@ -249,10 +268,6 @@ export class LiveFeed {
 
 /** The position after the last record of any message. */
 const RECORDS_END = 999_999_999;
-
-async function check(stream: LiveStream, { mayWatch }: LiveClient): Promise<void> {
-  if (!(await mayWatch())) stream.end();
-}
 
 /** Clients of an organization whose id appears in the frame. */
 function wantedBy(payload: Buffer, streams: readonly LiveStream[]): LiveStream[] {

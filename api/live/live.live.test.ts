@@ -178,7 +178,7 @@ test('a stream survives the restart of NATS', { tags: ['slow'] }, async () => {
 test('a stream ends when its client may no longer watch', async () => {
   let isAllowed = true;
   const feed = new LiveFeed({
-    ...{ natsUrl: nats.url, installation: defaultInstallation, log: { warn: () => undefined }, heartbeatMs: 20 },
+    ...{ natsUrl: nats.url, installation: defaultInstallation, log: { warn: () => undefined }, heartbeatMs: 60_000 },
     onNatsError: () => undefined,
   });
   const filter = { organizationIds: [place.organization_id], appIds: null, linkIds: null, deviceIds: null };
@@ -186,8 +186,25 @@ test('a stream ends when its client may no longer watch', async () => {
   const stream = await feed.open({ callerId: 'one', filter, after: null, seconds: 60, mayWatch });
   if (typeof stream === 'string') throw new Error(stream);
   isAllowed = false;
-  await expect.poll(() => stream.isOver).toBe(true);
+  // Whatever the time between two heartbeats.
+  await expect.poll(() => stream.isOver, { timeout: 1_500 }).toBe(true);
   await expect.poll(() => feed.isReading).toBe(false);
+  await feed.stop();
+});
+
+test('an organization has at most 20 streams, which leave those of others free', async () => {
+  const feed = new LiveFeed({
+    ...{ natsUrl: nats.url, installation: defaultInstallation, log: { warn: () => undefined } },
+    onNatsError: () => undefined,
+  });
+  const open = (callerId: string, organization: string) => {
+    const filter = { organizationIds: [organization], appIds: null, linkIds: null, deviceIds: null };
+    return feed.open({ callerId, filter, after: null, seconds: 60, mayWatch: async () => true });
+  };
+  const streams = [];
+  for (let n = 0; n < 21; n++) streams.push(await open(`key_${n}`, 'org_a'));
+  expect(streams.map((stream) => stream === 'full')).toEqual([...Array(20).fill(false), true]);
+  expect(typeof (await open('key_of_b', 'org_b'))).toBe('object');
   await feed.stop();
 });
 

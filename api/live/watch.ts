@@ -5,7 +5,7 @@ import type { ApiDeps } from '#api/deps.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { invalid, Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
-import { replayMsMax, streamsMax, streamsPerCallerMax } from './live-feed.ts';
+import { replayMsMax, streamsMax, streamsPerCallerMax, streamsPerOrganizationMax } from './live-feed.ts';
 import { type LiveFilter, type RecordPosition, readPosition, recordsPerSecondMax } from './live-stream.ts';
 
 const secondsMax = 3_600;
@@ -64,7 +64,7 @@ const watchLive = route({
 Above ${recordsPerSecondMax} records a second, the stream is sampled: an event \`sampled\` says how many records there were (\`seen\`), how many were sent (\`sent\`), and the ratio (\`rate\`).
 To resume, send the last id as \`Last-Event-ID\`, as browsers do automatically. Records older than ${replayMsMax / 60_000} minutes are skipped, and an event \`gap\` says from when to when. A record may be sent twice.
 
-A client that reads too slowly is disconnected. The stream also ends when the login or key expires or is revoked, or when its permissions change. At most ${streamsPerCallerMax} streams per user or key, and ${streamsMax} per process; beyond that, the answer is 429.`,
+A client that reads too slowly is disconnected. The stream also ends when the login or key expires or is revoked, or when its permissions change. At most ${streamsPerCallerMax} streams per user or key, ${streamsPerOrganizationMax} per organization, and ${streamsMax} per process; beyond that, the answer is 429.`,
   query,
   answers: {
     200: { description: 'The stream.', contentType: 'text/event-stream', schema: Type.String(), example },

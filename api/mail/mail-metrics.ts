@@ -7,6 +7,7 @@ export function exposeMail(registry: Registry, { counters }: Mailer): void {
   exposeCounter(registry, 'signpost_api_mails_total', 'Mails by outcome.', ['outcome'], (set) => {
     set({ outcome: 'sent' }, counters.sent);
     set({ outcome: 'failed' }, counters.failed);
+    set({ outcome: 'limited' }, counters.limited);
   });
   exposeCounter(
     registry,

@@ -79,8 +79,8 @@ export interface MailerParts {
 
 export class Mailer {
   readonly name = 'mail';
-  /** Mails by outcome, and failed attempts by reason, since the start of the process. */
-  readonly counters = { sent: 0, failed: 0, attempts: new Map<string, number>() };
+  /** Mails by outcome (`limited`: not added, because a limit was reached), and failed attempts by reason, since the start of the process. */
+  readonly counters = { sent: 0, failed: 0, limited: 0, attempts: new Map<string, number>() };
   readonly #parts: MailerParts;
   readonly #stopping = new AbortController();
   readonly #worker: Worker;

@@ -12,6 +12,7 @@ interface Row {
   readonly id: string;
   readonly email: string;
   readonly name: string;
+  readonly email_verified: boolean;
   readonly totp_enabled: boolean;
   readonly outbound_held_since: Date | null;
   readonly organizations: readonly { id: string; name: string; role: Role; totp_required: boolean }[];
@@ -37,6 +38,10 @@ export const readMe = route({
             {
               id: Type.String(),
               email: Type.String(),
+              email_verified: Type.Boolean({
+                description:
+                  'False until a login through a provider or a mailed link proves the address, for an account that accepted an invitation whose link its inviter saw. Such an account accepts no further invitation.',
+              }),
               name: Type.String(),
               totp_enabled: Type.Boolean({ description: 'Whether a second factor is set up.' }),
             },
@@ -66,7 +71,13 @@ export const readMe = route({
         { title: 'Me' },
       ),
       example: {
-        user: { id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3', email: 'ada@example.com', name: 'Ada', totp_enabled: false },
+        user: {
+          id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3',
+          email: 'ada@example.com',
+          email_verified: true,
+          name: 'Ada',
+          totp_enabled: false,
+        },
         organization_id: null,
         outbound_held_since: null,
         organizations: [{ id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4', name: 'Example', role: 'owner', totp_required: false }],
@@ -75,7 +86,7 @@ export const readMe = route({
   },
   async handle({ db }, { caller }) {
     const [row] = await db.query<Row>(
-      `SELECT u.id, u.email, u.name,
+      `SELECT u.id, u.email, u.unverified_since IS NULL AS email_verified, u.name,
               EXISTS (SELECT FROM user_totp t WHERE t.user_id = u.id AND t.confirmed_at IS NOT NULL) AS totp_enabled,
               coalesce((SELECT json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role,
                                                          'totp_required', o.requires_totp) ORDER BY o.id)

@@ -1,8 +1,8 @@
 /** Changes a member's role, and removes members. The rules are in Postgres: pg-migrations/0770_people.sql. */
 import { Type } from 'typebox';
 import { chooseOrganization, refuseOrganization } from '#api/access.ts';
-import { peopleRejection } from '#api/people.ts';
-import { type Role, route } from '#api/route.ts';
+import { changePeople } from '#api/people.ts';
+import { changingRoute, type Role } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 
 export const roleSchema = Type.Unsafe<Role>({ type: 'string', enum: ['owner', 'member', 'viewer'] });
@@ -13,7 +13,7 @@ const organization_id = Type.Optional(
 const example = { user_id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3', organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4' };
 const shared = { caller: 'user', scope: null, limit: 'general', tag: 'Members', params } as const;
 
-export const updateMember = route({
+export const updateMember = changingRoute({
   ...shared,
   method: 'PATCH',
   path: '/members/{user_id}',
@@ -30,20 +30,19 @@ export const updateMember = route({
       example: { ...example, role: 'viewer' },
     },
   },
-  async handle({ db }, { caller, params: { user_id }, body }) {
+  async handle({ db }, { caller, note, params: { user_id }, body }) {
     const organizationId = await chooseOrganization(db, caller, body.organization_id);
     if (organizationId instanceof Rejection) return organizationId;
-    const sql = 'SELECT signpost_set_role($1, $2, $3, $4) AS outcome';
     const values = [caller.user_id, organizationId, user_id, body.role];
-    const [row] = await db.query<{ outcome: string }>(sql, values, 'member_role');
-    const rejection = peopleRejection(row?.outcome);
-    if (rejection) return rejection;
-    const answer = { user_id, organization_id: organizationId, role: body.role };
-    return { status: 200, body: answer, changed: { organization_id: organizationId, target_id: user_id } };
+    return changePeople({ db, note }, 'signpost_set_role($1, $2, $3, $4)', values, {
+      organization_id: organizationId,
+      id: user_id,
+      body: { user_id, organization_id: organizationId, role: body.role },
+    });
   },
 });
 
-export const removeMember = route({
+export const removeMember = changingRoute({
   ...shared,
   method: 'DELETE',
   path: '/members/{user_id}',
@@ -61,17 +60,17 @@ export const removeMember = route({
       example: { ...example, deleted: true },
     },
   },
-  async handle({ db }, { caller, params: { user_id }, query }) {
+  async handle({ db }, { caller, note, params: { user_id }, query }) {
     const asked = query.organization_id;
     const refused = asked === undefined ? null : await refuseOrganization(db, caller, asked);
     if (refused) return refused;
     const organizationId = await chooseOrganization(db, caller, asked);
     if (organizationId instanceof Rejection) return organizationId;
-    const sql = 'SELECT signpost_remove_member($1, $2, $3) AS outcome';
-    const [row] = await db.query<{ outcome: string }>(sql, [caller.user_id, organizationId, user_id], 'member_remove');
-    const rejection = peopleRejection(row?.outcome);
-    if (rejection) return rejection;
-    const answer = { user_id, organization_id: organizationId, deleted: true };
-    return { status: 200, body: answer, changed: { organization_id: organizationId, target_id: user_id } };
+    const values = [caller.user_id, organizationId, user_id];
+    return changePeople({ db, note }, 'signpost_remove_member($1, $2, $3)', values, {
+      organization_id: organizationId,
+      id: user_id,
+      body: { user_id, organization_id: organizationId, deleted: true },
+    });
   },
 });

@@ -1,13 +1,13 @@
 import { Type } from 'typebox';
 import { refuseOrganization } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import { peopleRejection } from '#api/people.ts';
-import { route } from '#api/route.ts';
+import { changePeople } from '#api/people.ts';
+import { changingRoute } from '#api/route.ts';
 import type { Route } from '#common/http/route.ts';
 
 const example = { id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4', name: 'Example' };
 
-const updateOrganization = route({
+const updateOrganization = changingRoute({
   method: 'PATCH',
   path: '/organizations/{organization_id}',
   operationId: 'updateOrganization',
@@ -30,15 +30,13 @@ const updateOrganization = route({
       example,
     },
   },
-  async handle({ db }, { caller, params, body }) {
+  async handle({ db }, { caller, note, params, body }) {
     const id = params.organization_id;
     const refused = await refuseOrganization(db, caller, id);
     if (refused) return refused;
     const name = body.name.trim();
-    const sql = 'SELECT signpost_rename_organization($1, $2, $3) AS outcome';
-    const [row] = await db.query<{ outcome: string }>(sql, [caller.user_id, id, name], 'organization_rename');
-    const answer = { status: 200, body: { id, name }, changed: { organization_id: id, target_id: id } };
-    return peopleRejection(row?.outcome) ?? answer;
+    const named = { organization_id: id, id, body: { id, name } };
+    return changePeople({ db, note }, 'signpost_rename_organization($1, $2, $3)', [caller.user_id, id, name], named);
   },
 });
 

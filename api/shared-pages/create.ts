@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { absent, chooseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { firstCharacters } from '#common/first-characters.ts';
 import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -36,10 +36,11 @@ interface Subject {
   readonly name: string;
 }
 
-export const createSharedPage = route({
+export const createSharedPage = changingRoute({
   method: 'POST',
   path: '/shared-pages',
   operationId: 'createSharedPage',
+  showsSecret: true,
   caller: 'user',
   scope: null,
   limit: 'general',
@@ -89,7 +90,7 @@ export const createSharedPage = route({
       },
     },
   },
-  async handle({ db, tenancy, clock, dashboardUrl, sharedPages }, { caller, body, ip }) {
+  async handle({ db, tenancy, clock, dashboardUrl, sharedPages }, { caller, note, body, ip }) {
     const { link_id, campaign, password, expires_at, shows_revenue = false } = body;
     if ((link_id === undefined) === (campaign === undefined)) {
       return invalid('body', 'must have either link_id or campaign');
@@ -116,11 +117,11 @@ export const createSharedPage = route({
       const times = [new Date(nowMs), expires_at === undefined ? null : new Date(expires_at)];
       const about = [link_id ?? null, campaign ?? null, name, hash, passwordHash, shows_revenue, caller.user_id];
       const [made] = await tenant.query<SharedPageRow>(insertion, [newId('shp', nowMs), ...about, ...times]);
-      return made;
+      return made && { ...made, noted: await note(tenant, made) };
     });
     if (!row) return invalid('body', `the organization has ${PAGES_MAX} shared pages: delete one first`);
     const answer = { ...sharedPageAnswer(row), token, url: `${dashboardUrl}/shared#${token}` };
-    return { status: 201, body: answer, changed: { organization_id: row.organization_id, target_id: row.id } };
+    return { status: 201, body: answer, noted: row.noted };
   },
 });
 

@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { ownerOf, tenantOf } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { sharedPageExample } from './shared-page.ts';
 
-export const deleteSharedPage = route({
+export const deleteSharedPage = changingRoute({
   method: 'DELETE',
   path: '/shared-pages/{page_id}',
   operationId: 'deleteSharedPage',
@@ -22,12 +22,12 @@ export const deleteSharedPage = route({
       example: { id: sharedPageExample.id, deleted: true },
     },
   },
-  async handle({ db, tenancy }, { caller, params: { page_id: id } }) {
+  async handle({ db, tenancy }, { caller, note, params: { page_id: id } }) {
     const owner = await ownerOf(db, caller, { kind: 'shp', id, to: 'write' });
     if (owner instanceof Rejection) return owner;
-    await tenancy.within(tenantOf(caller, [owner]), (tenant) =>
-      tenant.query('DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND id = $2', [id]),
-    );
-    return { status: 200, body: { id, deleted: true }, changed: { organization_id: owner, target_id: id } };
+    return tenancy.within(tenantOf(caller, [owner]), async (tenant) => {
+      await tenant.query('DELETE FROM shared_pages WHERE organization_id = ANY ($1) AND id = $2', [id]);
+      return { status: 200, body: { id, deleted: true }, noted: await note(tenant, { organization_id: owner, id }) };
+    });
   },
 });

@@ -1,7 +1,9 @@
 import { Type } from 'typebox';
-import { organizationsOf, refuseOrganization, tenantOf } from '#api/access.ts';
+import { absent, organizationsOf, refuseOrganization, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
+import type { Rejection } from '#common/http/rejection.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
 import {
   type SharedPageRow,
   sharedPageAnswer,
@@ -46,6 +48,8 @@ export const listSharedPages = route({
     const page = pageOf(query);
     const scope = tenantOf(caller, asked === undefined ? organizationsOf(caller) : [asked]);
     return tenancy.within(scope, async (tenant) => {
+      const foreign = query.link_id === undefined ? null : await refuseLink(tenant, query.link_id);
+      if (foreign) return foreign;
       const values = [query.link_id ?? null, query.campaign ?? null];
       const [counted] = await tenant.query<{ total: number }>(`SELECT count(*) AS total ${from}`, values);
       const sql = `SELECT ${sharedPageColumns} ${from} ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`;
@@ -54,3 +58,9 @@ export const listSharedPages = route({
     });
   },
 });
+
+/** Null for a link of the tenant, which may be deleted. */
+async function refuseLink(tenant: TenantQueries, id: string): Promise<Rejection | null> {
+  const found = await tenant.query('SELECT FROM links WHERE organization_id = ANY ($1) AND id = $2', [id]);
+  return found.length > 0 ? null : absent(tenant, 'link', id);
+}

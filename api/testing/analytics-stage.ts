@@ -21,6 +21,8 @@ export interface Reply {
   // biome-ignore lint/suspicious/noExplicitAny: tests inspect responses whose shape is under test
   readonly body: any;
   readonly text: () => Promise<string>;
+  /** Of an answer that is not JSON. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 type Ask = (caller: UserCaller, path: string) => Promise<Reply>;
@@ -118,7 +120,7 @@ async function get(routes: readonly MountedRoute[], caller: UserCaller, path: st
       for await (const part of answer.stream) parts.push(part);
       return Buffer.concat(parts).toString();
     };
-    return { status: answer.status, body: null, text };
+    return { status: answer.status, body: null, text, headers: answer.headers ?? {} };
   }
   throw new Error(`there is no route ${bare}`);
 }

@@ -1,5 +1,6 @@
 /** For tests: the authentication endpoints behind the real HTTP server, guard and stores, without TLS on loopback. */
 import { randomBytes } from 'node:crypto';
+import { noteOf } from '#api/audit-trail.ts';
 import { authParts } from '#api/auth/parts.ts';
 import { hashPassword } from '#api/auth/password.ts';
 import { authRoutes, sessionRoutes } from '#api/auth/routes.ts';
@@ -97,7 +98,13 @@ export async function startTestOrigin(
     httpPort: 0,
     trustedProxies: ['127.0.0.1'],
     corsOrigins: [],
-    routes: mountRoutes({ routes: [...authRoutes, ...sessionRoutes, ...meRoutes], deps, guard, isOutage }),
+    routes: mountRoutes({
+      routes: [...authRoutes, ...sessionRoutes, ...meRoutes],
+      deps,
+      guard,
+      isOutage,
+      trail: noteOf,
+    }),
     guardUnknown: guard,
     onFailure: (error, where) => console.error(where, error),
   });

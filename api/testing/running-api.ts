@@ -1,6 +1,5 @@
 /** The API on real servers, with as many organizations and users as a test needs. */
 import type { HostChecks } from '#api/apps/host-checks.ts';
-import type { AuditTrail } from '#api/audit-trail.ts';
 import type { ImportWorker } from '#api/imports/import-worker.ts';
 import type { LiveFeed } from '#api/live/live-feed.ts';
 import type { Mailer } from '#api/mail/mailer.ts';
@@ -53,7 +52,6 @@ export interface ApiForTest {
   readonly linkLearner: LinkLearner;
   /** Sends mail only when a test triggers it. */
   readonly mailer: Mailer;
-  readonly auditTrail: AuditTrail;
   /** The API's clock; `advance` moves it. */
   advance(ms: number): void;
   /** A user of a new organization, or of the given one. */
@@ -133,7 +131,6 @@ export async function apiForTest(
     imports: api.imports,
     linkLearner: api.linkLearner,
     mailer: api.mailer,
-    auditTrail: api.auditTrail,
     advance: (ms) => {
       aheadMs += ms;
     },
@@ -148,7 +145,6 @@ export async function apiForTest(
     stop: async () => {
       await api.live.stop();
       await server.stop(2_000);
-      await api.auditTrail.stop();
       await api.linkLearner.stop();
       await api.outbox.stop();
       await api.mailer.stop();

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { chooseOrganization, findOwner, refuseWrite, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { changingRoute, type UserCaller } from '#api/route.ts';
 import { UTM_FIELDS, utmFrom } from '#common/campaign-fields.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -28,7 +28,7 @@ const insertion = `
 
 const { app_id, name, ...utm } = templateFields;
 
-export const createTemplate = route({
+export const createTemplate = changingRoute({
   method: 'POST',
   path: '/utm-templates',
   operationId: 'createUtmTemplate',
@@ -53,7 +53,7 @@ export const createTemplate = route({
   ),
   bodyExample: { name: 'Newsletter', utm_source: 'newsletter', utm_medium: 'email' },
   answers: { 201: { description: 'The new template.', schema: templateSchema, example: templateExample } },
-  async handle(deps, { caller, body }) {
+  async handle(deps, { caller, note, body }) {
     const organization = await organizationOf(deps, caller, body);
     if (organization instanceof Rejection) return organization;
     const denied = refuseWrite(caller, organization);
@@ -73,7 +73,7 @@ export const createTemplate = route({
         if (refused) return refused;
         const [row] = await tenant.query<TemplateRow>(insertion, values);
         if (!row) return invalid('body', `the organization has ${TEMPLATES_MAX} UTM templates: delete one first`);
-        return { status: 201, body: templateAnswer(row) };
+        return { status: 201, body: templateAnswer(row), noted: await note(tenant, row) };
       }),
     );
   },

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { templateExample, templateParams, withTemplate } from './template.ts';
 
-export const deleteTemplate = route({
+export const deleteTemplate = changingRoute({
   method: 'DELETE',
   path: '/utm-templates/{template_id}',
   operationId: 'deleteUtmTemplate',
@@ -20,9 +20,10 @@ export const deleteTemplate = route({
       example: { id: templateExample.id, deleted: true },
     },
   },
-  handle: (deps, { caller, params }) =>
-    withTemplate(deps, caller, { id: params.template_id, isChange: true }, async (tenant, { id, organization_id }) => {
+  handle: (deps, { caller, note, params }) =>
+    withTemplate(deps, caller, { id: params.template_id, isChange: true }, async (tenant, template) => {
+      const { id } = template;
       await tenant.query('DELETE FROM utm_templates WHERE organization_id = ANY ($1) AND id = $2', [id]);
-      return { status: 200, body: { id, deleted: true }, changed: { organization_id, target_id: id } };
+      return { status: 200, body: { id, deleted: true }, noted: await note(tenant, template) };
     }),
 });

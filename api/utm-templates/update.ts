@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { UTM_FIELDS, utmFrom } from '#common/campaign-fields.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import {
@@ -23,7 +23,7 @@ const change = `UPDATE utm_templates SET updated_at = $3, app_id = $4, name = $5
 
 const { app_id, name, ...utm } = templateFields;
 
-export const updateTemplate = route({
+export const updateTemplate = changingRoute({
   method: 'PATCH',
   path: '/utm-templates/{template_id}',
   operationId: 'updateUtmTemplate',
@@ -44,7 +44,7 @@ export const updateTemplate = route({
   ),
   bodyExample: { utm_medium: 'email' },
   answers: { 200: { description: 'The updated template.', schema: templateSchema, example: templateExample } },
-  handle: (deps, { caller, params, body }) =>
+  handle: (deps, { caller, note, params, body }) =>
     withUniqueName(() =>
       withTemplate(deps, caller, { id: params.template_id, isChange: true }, async (tenant, { id }) => {
         const refused = body.app_id === undefined ? null : await refuseScope(tenant, caller, body.app_id);
@@ -57,7 +57,7 @@ export const updateTemplate = route({
         const texts = UTM_FIELDS.map((field) => after[field]);
         const values = [id, new Date(deps.clock()), after.app_id, after.name, ...texts];
         const [row] = await tenant.query<TemplateRow>(change, values);
-        return { status: 200, body: templateAnswer(row ?? before) };
+        return { status: 200, body: templateAnswer(row ?? before), noted: await note(tenant, before) };
       }),
     ),
 });

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { chooseOrganization, refuseLimitedKey, refuseWrite, tenantOf } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { type ViewRow, viewAnswer, viewColumns, viewExample, viewFields, viewSchema } from './view.ts';
@@ -13,7 +13,7 @@ const insertion = `
    WHERE signpost_has_room('saved_views', o.id, ${viewsMax})
   RETURNING ${viewColumns}`;
 
-export const createView = route({
+export const createView = changingRoute({
   method: 'POST',
   path: '/views',
   operationId: 'createView',
@@ -34,7 +34,7 @@ export const createView = route({
   ),
   bodyExample: { name: viewExample.name, query: viewExample.query },
   answers: { 201: { description: 'The new view.', schema: viewSchema, example: viewExample } },
-  async handle({ db, tenancy, clock }, { caller, body }) {
+  async handle({ db, tenancy, clock }, { caller, note, body }) {
     const organization = await chooseOrganization(db, caller, body.organization_id);
     if (organization instanceof Rejection) return organization;
     const denied = refuseWrite(caller, organization) ?? refuseLimitedKey(caller, 'Views');
@@ -45,7 +45,7 @@ export const createView = route({
       const values = [newId('viw', nowMs), body.name.trim(), JSON.stringify(body.query), creator, new Date(nowMs)];
       const [row] = await tenant.query<ViewRow>(insertion, values);
       if (!row) return invalid('body', `the organization has ${viewsMax} views: delete one first`);
-      return { status: 201, body: viewAnswer(row) };
+      return { status: 201, body: viewAnswer(row), noted: await note(tenant, row) };
     });
   },
 });

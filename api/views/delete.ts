@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { viewExample, viewParams, withView } from './view.ts';
 
-export const deleteView = route({
+export const deleteView = changingRoute({
   method: 'DELETE',
   path: '/views/{view_id}',
   operationId: 'deleteView',
@@ -19,9 +19,9 @@ export const deleteView = route({
       example: { id: viewExample.id, deleted: true },
     },
   },
-  handle: (deps, { caller, params }) =>
+  handle: (deps, { caller, note, params }) =>
     withView(deps, caller, { id: params.view_id, isChange: true }, async (tenant, view) => {
       await tenant.query('DELETE FROM saved_views WHERE organization_id = ANY ($1) AND id = $2', [view.id]);
-      return { status: 200, body: { id: view.id, deleted: true } };
+      return { status: 200, body: { id: view.id, deleted: true }, noted: await note(tenant, view) };
     }),
 });

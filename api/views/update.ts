@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import {
   type ViewRow,
   viewAnswer,
@@ -14,7 +14,7 @@ import {
 const change = `UPDATE saved_views SET name = $3, query = $4::jsonb, updated_at = $5
   WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${viewColumns}`;
 
-export const updateView = route({
+export const updateView = changingRoute({
   method: 'PATCH',
   path: '/views/{view_id}',
   operationId: 'updateView',
@@ -31,11 +31,11 @@ export const updateView = route({
   ),
   bodyExample: { name: 'Spring' },
   answers: { 200: { description: 'The updated view.', schema: viewSchema, example: viewExample } },
-  handle: (deps, { caller, params, body }) =>
+  handle: (deps, { caller, note, params, body }) =>
     withView(deps, caller, { id: params.view_id, isChange: true }, async (tenant, view) => {
       const { name = view.name, query = view.query } = body;
       const values = [view.id, name.trim(), JSON.stringify(query), new Date(deps.clock())];
       const [row] = await tenant.query<ViewRow>(change, values);
-      return { status: 200, body: viewAnswer(row ?? view) };
+      return { status: 200, body: viewAnswer(row ?? view), noted: await note(tenant, view) };
     }),
 });

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { chooseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { newWebhookSecret, webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
@@ -29,10 +29,11 @@ const insertion = `
    WHERE signpost_has_room('webhooks', o.id, ${ENDPOINTS_MAX})
   RETURNING ${endpointColumns}`;
 
-export const createWebhook = route({
+export const createWebhook = changingRoute({
   method: 'POST',
   path: '/webhooks',
   operationId: 'createWebhook',
+  showsSecret: true,
   caller: 'user',
   scope: 'webhooks',
   limit: 'general',
@@ -64,7 +65,7 @@ export const createWebhook = route({
       example: { ...endpointExample, secret: secretExample },
     },
   },
-  async handle({ db, tenancy, clock, webhooks }, { caller, body }) {
+  async handle({ db, tenancy, clock, webhooks }, { caller, note, body }) {
     const organizationId = await chooseOrganization(db, caller, body.organization_id);
     if (organizationId instanceof Rejection) return organizationId;
     const { url, events, event_names = null, description = '', app_ids = null } = body;
@@ -83,7 +84,7 @@ export const createWebhook = route({
       const values = [id, url, description, events, event_names, app_ids, sealed, creator];
       const [row] = await tenant.query<EndpointRow>(insertion, values);
       if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks: delete one first`);
-      return { status: 201, body: { ...endpointAnswer(caller, row, nowMs), secret } };
+      return { status: 201, body: { ...endpointAnswer(caller, row, nowMs), secret }, noted: await note(tenant, row) };
     });
   },
 });

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { endpointExample, endpointParams, withEndpoint } from './endpoint.ts';
 
-export const deleteWebhook = route({
+export const deleteWebhook = changingRoute({
   method: 'DELETE',
   path: '/webhooks/{webhook_id}',
   operationId: 'deleteWebhook',
@@ -20,11 +20,11 @@ export const deleteWebhook = route({
       example: { id: endpointExample.id, deleted: true },
     },
   },
-  handle: (deps, { caller, params }) =>
-    withEndpoint(deps, caller, params.webhook_id, false, async (tenant) => {
+  handle: (deps, { caller, note, params }) =>
+    withEndpoint(deps, caller, params.webhook_id, false, async (tenant, endpoint) => {
       await tenant.query('DELETE FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2', [
         params.webhook_id,
       ]);
-      return { status: 200, body: { id: params.webhook_id, deleted: true } };
+      return { status: 200, body: { id: params.webhook_id, deleted: true }, noted: await note(tenant, endpoint) };
     }),
 });

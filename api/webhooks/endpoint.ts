@@ -91,11 +91,6 @@ export async function withEndpoint<T>(
   });
 }
 
-/** For the audit log, if neither the request nor the response names the endpoint. */
-export function changeOf({ id, organization_id }: Pick<EndpointRow, 'id' | 'organization_id'>) {
-  return { organization_id, target_id: id };
-}
-
 const time = Type.String({ format: 'date-time' });
 export const eventsSchema = Type.Array(
   Type.Unsafe<WebhookEventType>({ type: 'string', enum: [...webhookEventTypes] }),

@@ -1,9 +1,10 @@
 import { type Static, Type } from 'typebox';
-import { route } from '#api/route.ts';
+import type { Note } from '#api/audit-trail.ts';
+import { changingRoute } from '#api/route.ts';
 import { invalid, notFound } from '#common/http/rejection.ts';
 import { isStorableTime } from '#common/storable-time.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
-import { changeOf, type EndpointRow, endpointParams, withEndpoint } from './endpoint.ts';
+import { type EndpointRow, endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
 
 /** Maximum messages of one call. */
@@ -56,7 +57,7 @@ export const replayAnswers = {
   },
 };
 
-export const replayWebhook = route({
+export const replayWebhook = changingRoute({
   method: 'POST',
   path: '/webhooks/{webhook_id}/replay',
   operationId: 'replayWebhook',
@@ -70,18 +71,19 @@ export const replayWebhook = route({
   body: replayBody,
   bodyExample: replayExample,
   answers: replayAnswers,
-  handle: (deps, { caller, params, body }) =>
-    withEndpoint(deps, caller, params.webhook_id, false, (tenant, endpoint) => replayMessages(tenant, endpoint, body)),
+  handle: (deps, { caller, note, params, body }) =>
+    withEndpoint(deps, caller, params.webhook_id, false, (tenant, endpoint) =>
+      replayMessages({ tenant, note }, endpoint, body),
+    ),
 });
 
 /** Sends messages of an endpoint again, for a caller who may change it. */
 export async function replayMessages(
-  tenant: TenantQueries,
+  { tenant, note }: { readonly tenant: TenantQueries; readonly note: Note },
   endpoint: Pick<EndpointRow, 'id' | 'organization_id'>,
   { message_id, from, to, status }: Static<typeof replayBody>,
 ) {
   const endpointId = endpoint.id;
-  const changed = changeOf(endpoint);
   if ((message_id === undefined) === (from === undefined)) {
     return invalid('body', 'must have either message_id or from');
   }
@@ -89,12 +91,13 @@ export async function replayMessages(
     const found = await tenant.query(one, [endpointId, message_id]);
     return found.length === 0
       ? notFound(`There is no message such as ${messageExample.id} with this id here.`)
-      : { status: 202 as const, body: { replayed: 1, has_more: false }, changed };
+      : { status: 202 as const, body: { replayed: 1, has_more: false }, noted: await note(tenant, endpoint) };
   }
   for (const [name, time] of Object.entries({ from, to })) {
     if (time !== undefined && !isStorableTime(time)) return invalid(name, 'is out of range');
   }
   const range = [new Date(from ?? 0), to === undefined ? null : new Date(to), status ?? null];
   const rows = await tenant.query(many, [endpointId, ...range]);
-  return { status: 202 as const, body: { replayed: rows.length, has_more: rows.length === REPLAYED_MAX }, changed };
+  const noted = await note(tenant, endpoint);
+  return { status: 202 as const, body: { replayed: rows.length, has_more: rows.length === REPLAYED_MAX }, noted };
 }

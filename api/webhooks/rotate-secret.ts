@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { newWebhookSecret, webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
 import {
@@ -21,10 +21,11 @@ const rotate = `
          previous_secret_until = CASE WHEN $4 > 0 THEN now() + $4 * interval '1 millisecond' END, secret_ciphertext = $3, updated_at = $5
    WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${endpointColumns}`;
 
-export const rotateWebhookSecret = route({
+export const rotateWebhookSecret = changingRoute({
   method: 'POST',
   path: '/webhooks/{webhook_id}/rotate-secret',
   operationId: 'rotateWebhookSecret',
+  showsSecret: true,
   caller: 'user',
   scope: 'webhooks',
   limit: 'general',
@@ -53,13 +54,17 @@ export const rotateWebhookSecret = route({
       example: { ...endpointExample, secret: secretExample },
     },
   },
-  handle: (deps, { caller, params, body }) =>
+  handle: (deps, { caller, note, params, body }) =>
     withEndpoint(deps, caller, params.webhook_id, false, async (tenant, before) => {
       const nowMs = deps.clock();
       const overlapMs = (body.overlap_hours ?? OVERLAP_HOURS) * HOUR_MS;
       const secret = newWebhookSecret();
       const sealed = deps.webhooks.encryption.encrypt(secret, webhookSecretContext(params.webhook_id));
       const [row] = await tenant.query<EndpointRow>(rotate, [params.webhook_id, sealed, overlapMs, new Date(nowMs)]);
-      return { status: 200, body: { ...endpointAnswer(caller, row ?? before, nowMs), secret } };
+      return {
+        status: 200,
+        body: { ...endpointAnswer(caller, row ?? before, nowMs), secret },
+        noted: await note(tenant, before),
+      };
     }),
 });

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { invalid } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { TEST_EVENT } from '#common/webhooks/webhook-events.ts';
-import { changeOf, endpointParams, withEndpoint } from './endpoint.ts';
+import { endpointParams, withEndpoint } from './endpoint.ts';
 import { messageExample } from './message.ts';
 
 const insertion = `
@@ -11,7 +11,7 @@ const insertion = `
   SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, '${TEST_EVENT}', now(), $3
     FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2 RETURNING id`;
 
-export const testWebhook = route({
+export const testWebhook = changingRoute({
   method: 'POST',
   path: '/webhooks/{webhook_id}/test',
   operationId: 'testWebhook',
@@ -29,11 +29,11 @@ export const testWebhook = route({
       example: { message_id: messageExample.id },
     },
   },
-  handle: (deps, { caller, params }) =>
+  handle: (deps, { caller, note, params }) =>
     withEndpoint(deps, caller, params.webhook_id, false, async (tenant, endpoint) => {
       if (endpoint.disabled_at !== null) return invalid('id', 'the webhook is disabled: enable it first');
       const message_id = await testMessage(tenant, endpoint.id);
-      return { status: 202, body: { message_id }, changed: changeOf(endpoint) };
+      return { status: 202, body: { message_id }, noted: await note(tenant, endpoint) };
     }),
 });
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import {
   appIdsSchema,
   descriptionSchema,
@@ -25,7 +25,7 @@ const change = `
          failing_since = CASE WHEN $8 AND disabled_at IS NULL THEN failing_since END
    WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${endpointColumns}`;
 
-export const updateWebhook = route({
+export const updateWebhook = changingRoute({
   method: 'PATCH',
   path: '/webhooks/{webhook_id}',
   operationId: 'updateWebhook',
@@ -50,7 +50,7 @@ export const updateWebhook = route({
   ),
   bodyExample: { enabled: true },
   answers: { 200: { description: 'The updated webhook.', schema: endpointSchema, example: endpointExample } },
-  async handle(deps, { caller, params, body }) {
+  async handle(deps, { caller, note, params, body }) {
     const refused = body.url === undefined ? null : deps.webhooks.refuseUrl(body.url);
     if (refused) return refused;
     return withEndpoint(deps, caller, params.webhook_id, false, async (tenant, before) => {
@@ -72,7 +72,11 @@ export const updateWebhook = route({
         event_names,
       ];
       const [row] = await tenant.query<EndpointRow>(change, values);
-      return { status: 200, body: endpointAnswer(caller, row ?? before, deps.clock()) };
+      return {
+        status: 200,
+        body: endpointAnswer(caller, row ?? before, deps.clock()),
+        noted: await note(tenant, before),
+      };
     });
   },
 });

@@ -7,6 +7,7 @@ const page = `/v1/docs/${apiGuide}`;
 /** The value of `details.reason` with the section that explains it. */
 const byReason = {
   account_exists: 'people',
+  email_unverified: 'people',
   mail_not_configured: 'people',
   other_account: 'people',
   password_required: 'shared-pages',

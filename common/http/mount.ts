@@ -56,13 +56,13 @@ export type Guard = (
  * before. The request has been validated.
  */
 export type Once = (
-  route: string,
+  route: { readonly name: string; readonly showsSecret: boolean },
   request: Request,
   handle: () => Promise<Answer | Rejection>,
 ) => Promise<Answer | Rejection>;
 
-/** Notes what a request has changed. */
-export type Trail = (operationId: string, request: Request, answer: Answer) => Promise<void>;
+/** What the handler of a change notes it with, as `note` of its request. */
+export type Trail = (operationId: string, request: Request) => unknown;
 
 export interface Mount<Deps> {
   readonly once?: Once;
@@ -108,6 +108,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
   const checkBody = hasBody && route.bodyMode !== 'raw' ? bodyValidator(route.body ?? nothing) : null;
 
   const name = `${route.method} ${route.path}`;
+  const once = { name, showsSecret: route.showsSecret === true };
   const paths = [route.path, ...(route.alsoAt ?? [])];
   // The validators ensure the types, which were erased when the route was added to the list.
   const handleTyped = (request: Request) => route.handle(mount.deps, request as Request<never, never, never, never>);
@@ -134,13 +135,10 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       receivedMs: incoming.receivedMs,
     };
     const handle = async () => {
-      const answer = await handleTyped(request);
-      const hasChanged = isChange(route) && !(answer instanceof Rejection) && answer.status < 300;
-      if (hasChanged) await mount.trail?.(route.operationId, request, answer);
-      return answer;
+      const note = isChange(route) ? mount.trail?.(route.operationId, request) : undefined;
+      return handleTyped(note === undefined ? request : Object.assign(request, { note }));
     };
-    if (mount.once && route.method === 'POST') return mount.once(name, request, handle);
-    return mount.trail ? handle() : handleTyped(request);
+    return mount.once && route.method === 'POST' ? mount.once(once, request, handle) : handle();
   };
 
   return {

@@ -45,13 +45,6 @@ export type Answer =
       readonly status: number;
       readonly body: unknown;
       readonly headers?: Readonly<Record<string, string>>;
-      /** For the audit log, where the request does not say it. Not sent. */
-      readonly changed?: {
-        readonly organization_id?: string;
-        readonly target_id?: string;
-        /** Of a request that changed several: their ids, by organization. */
-        readonly targets?: ReadonlyMap<string, readonly string[]>;
-      };
     }
   | {
       readonly status: number;
@@ -87,6 +80,8 @@ interface RouteBase {
   readonly summary: string;
   readonly description?: string;
   readonly tag: string;
+  /** The answer has a secret that is shown only once, so that it is not kept for a repeated request. */
+  readonly showsSecret?: true;
   /** `raw`: the handler takes `rawBody` and parses itself; `body` then only documents. */
   readonly bodyMode?: 'json' | 'raw';
   /**
@@ -135,24 +130,33 @@ export interface Route<Deps> extends RouteBase {
 
 type Known<S> = S extends TSchema ? Static<S> : Record<string, never>;
 
-interface TypedRoute<Deps, Caller, P, Q, B> extends RouteBase {
+/** What a room demands of some of its routes. */
+export interface RouteKind {
+  /** Fields of the route. */
+  readonly fields: object;
+  /** What the request has besides, for the handler. */
+  readonly request: object;
+  readonly answer: Answer;
+}
+
+interface TypedRoute<Deps, Caller, Kind extends RouteKind, P, Q, B> extends RouteBase {
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
   readonly refuse?: (deps: Deps, params: Known<P>) => Rejection | null;
   readonly handle: (
     deps: Deps,
-    request: Request<Caller, Known<P>, Known<Q>, Known<B>>,
-  ) => Promise<Answer | Rejection> | Answer | Rejection;
+    request: Request<Caller, Known<P>, Known<Q>, Known<B>> & Kind['request'],
+  ) => Promise<Kind['answer'] | Rejection> | Kind['answer'] | Rejection;
 }
 
 /** The function with which a room writes its routes: `const route = routesOf<Deps, UserCaller>()`. */
-export function routesOf<Deps, Caller>() {
+export function routesOf<Deps, Caller, Kind extends RouteKind = RouteKind>() {
   return <
     P extends TSchema | undefined = undefined,
     Q extends TSchema | undefined = undefined,
     B extends TSchema | undefined = undefined,
   >(
-    spec: TypedRoute<Deps, Caller, P, Q, B>,
+    spec: TypedRoute<Deps, Caller, Kind, P, Q, B> & Kind['fields'],
   ): Route<Deps> => spec as unknown as Route<Deps>;
 }

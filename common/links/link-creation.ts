@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
-import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
+import { allApps, type Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
 import { type LinkRow, linkColumns } from './link.ts';
 import { type LinkToCreate, linkFieldNames, storedValue } from './link-fields.ts';
 import { lowerCode } from './short-code.ts';
@@ -29,26 +29,37 @@ export interface LinkOwner {
   readonly app_id: string;
 }
 
-export type LinkCreation =
-  | { readonly kind: 'created'; readonly link: LinkRow }
+export type LinkCreation<Also> =
+  | { readonly kind: 'created'; readonly link: LinkRow; readonly also: Also }
   /** Another link of the app has it; for a short code that may be a deleted link. */
   | { readonly kind: 'taken'; readonly field: 'short_code' | 'external_id' }
   /** The app was deleted in the meantime. */
   | { readonly kind: 'no_app' };
 
+interface CreationParts<Also> {
+  readonly tenancy: Tenancy;
+  readonly clock: Clock;
+  /** Part of the transaction that creates the link. */
+  readonly also?: (tenant: TenantQueries, link: LinkRow) => Promise<Also>;
+}
+
 /** The fields must have been validated by `newLinkBody` and `linkFaults`. */
-export async function createLink(
-  { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
+export async function createLink<Also = undefined>(
+  parts: CreationParts<Also>,
   owner: LinkOwner,
   source: LinkRow['source'],
   fields: LinkToCreate,
-): Promise<LinkCreation> {
+): Promise<LinkCreation<Also>> {
+  const { tenancy, clock } = parts;
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const nowMs = clock();
     const given = { ...fields, short_code: fields.short_code ?? newShortCode() };
     try {
-      const link = await insert(tenancy, owner, source, given, nowMs);
-      if (link) return { kind: 'created', link };
+      const created = await tenancy.within(allApps([owner.organization_id]), async (tenant) => {
+        const link = await insert(tenant, owner, { ...given, source }, nowMs);
+        return link && { kind: 'created' as const, link, also: (await parts.also?.(tenant, link)) as Also };
+      });
+      if (created) return created;
       if (!(await isFurtherCode(tenancy, owner, given.short_code))) return { kind: 'no_app' };
       if (fields.short_code !== undefined) return { kind: 'taken', field: 'short_code' };
     } catch (error) {
@@ -71,24 +82,22 @@ async function isFurtherCode(tenancy: Tenancy, owner: LinkOwner, code: string): 
 }
 
 async function insert(
-  tenancy: Tenancy,
+  tenant: TenantQueries,
   owner: LinkOwner,
-  source: LinkRow['source'],
-  fields: LinkToCreate,
+  { source, ...fields }: LinkToCreate & Pick<LinkRow, 'source'>,
   nowMs: number,
 ): Promise<LinkRow | undefined> {
   const names = linkFieldNames.filter((name) => fields[name] !== undefined);
   const columns = names.map((name) => `, ${name}`).join('');
-  const values = names.map((_, at) => `, $${at + 6}`).join('');
+  const places = names.map((_, at) => `, $${at + 6}`).join('');
   const sql = `
     WITH a AS (SELECT id, organization_id, host FROM apps
                 WHERE id = $3 AND organization_id = ANY ($1) AND deleted_at IS NULL),
          l AS (INSERT INTO links (id, organization_id, app_id, source, created_at, updated_at${columns})
-               SELECT $2, a.organization_id, a.id, $4, $5, $5${values} FROM a RETURNING *)
+               SELECT $2, a.organization_id, a.id, $4, $5, $5${places} FROM a RETURNING *)
     SELECT ${linkColumns} FROM l JOIN a ON a.id = l.app_id`;
   const stored = names.map((name) => storedValue(name, fields[name]));
-  const [row] = await tenancy.within(allApps([owner.organization_id]), (tenant) =>
-    tenant.query<LinkRow>(sql, [newId('lnk', nowMs), owner.app_id, source, new Date(nowMs), ...stored]),
-  );
+  const values = [newId('lnk', nowMs), owner.app_id, source, new Date(nowMs), ...stored];
+  const [row] = await tenant.query<LinkRow>(sql, values);
   return row;
 }

@@ -27,6 +27,7 @@ export function Account() {
           <p className="muted">{user.email}</p>
         </div>
       </div>
+      {user.email_verified ? null : <p className="notice warn">{t('account.unverified')}</p>}
       <section className="card">
         <header>
           <h2>{t('account.organizations')}</h2>

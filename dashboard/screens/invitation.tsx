@@ -53,6 +53,7 @@ interface StepProps {
 }
 
 function Step({ me, token, found, error, retry }: StepProps) {
+  const [saysSo, setSaysSo] = useState(false);
   // The invitation was used here or in another tab, so it is no longer needed.
   const joined = found && me?.all.find(({ id }) => id === found.organization_id);
   if (joined && me?.user.email === found.email) return <Joined me={me} organization={joined} />;
@@ -68,10 +69,10 @@ function Step({ me, token, found, error, retry }: StepProps) {
       {isOther ? (
         <p className="notice warn small">{t('invitation.other', { mine: me.user.email, email: found.email })}</p>
       ) : null}
-      {found.has_account ? (
+      {found.has_account || saysSo || (me !== null && !isOther) ? (
         <Join token={token} found={found} isLoggedIn={me !== null && !isOther} />
       ) : (
-        <NewAccount token={token} found={found} />
+        <NewAccount token={token} found={found} onHasAccount={() => setSaysSo(true)} />
       )}
     </>
   );
@@ -148,8 +149,8 @@ function Join({ token, found, isLoggedIn }: AcceptProps & { readonly isLoggedIn:
   );
 }
 
-/** For an address without an account. */
-function NewAccount({ token, found }: AcceptProps) {
+/** For an address without an account, or of which only its owner knows whether it has one. */
+function NewAccount({ token, found, onHasAccount }: AcceptProps & { readonly onHasAccount: () => void }) {
   const [name, setName] = useState('');
   const [password, setPassword] = useState('');
   const renewed = useNewSession();
@@ -206,6 +207,9 @@ function NewAccount({ token, found }: AcceptProps) {
       />
       <button type="submit" className="primary large" disabled={create.isPending}>
         {t('invitation.create')}
+      </button>
+      <button type="button" onClick={onHasAccount}>
+        {t('invitation.has_account')}
       </button>
     </form>
   );

@@ -89,20 +89,22 @@ export function InviteDialog({ onClose }: { readonly onClose: () => void }) {
   );
 }
 
-/** The link, which the API returns only once. */
+/** How the person gets the link: by mail, or from the owner, who sees it only here. */
 function InvitationReady({ made, onClose }: { readonly made: Made; readonly onClose: () => void }) {
   return (
     <Dialog title={t('invite.ready')} isDrawer onClose={onClose}>
       <div className="fields">
         {made.mail === 'waiting' ? <p className="notice">{t('invite.mailed', { email: made.email })}</p> : null}
         {made.mail === 'limited' ? <p className="notice warn">{t('invite.limited')}</p> : null}
-        <p className={made.mail === 'waiting' ? 'muted' : 'notice warn'}>
-          {t(made.mail === 'waiting' ? 'invite.also' : 'invite.once', { email: made.email })}
-        </p>
-        <div className="secret">
-          <code>{made.url}</code>
-          <CopyButton text={made.url} label={t('invite.copy')} />
-        </div>
+        {made.url === undefined ? null : (
+          <>
+            <p className="notice warn">{t('invite.once', { email: made.email })}</p>
+            <div className="secret">
+              <code>{made.url}</code>
+              <CopyButton text={made.url} label={t('invite.copy')} />
+            </div>
+          </>
+        )}
         <p className="hint">{t('invite.works')}</p>
       </div>
       <footer>

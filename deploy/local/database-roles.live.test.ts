@@ -117,6 +117,8 @@ const shares = [
 ];
 
 const accounts = [
+  "SELECT signpost_prove_address('usr_1')",
+  "SELECT signpost_note_change('org_1', 'usr_1', '', '', NULL, '{}', '', '')",
   'SELECT * FROM invitations',
   'SELECT * FROM audit_log',
   'SELECT * FROM mails',
@@ -192,6 +194,8 @@ const refused: Record<ProcessRoleName, readonly string[]> = {
     'UPDATE organizations SET requires_totp = false',
     "UPDATE organizations SET name = 'mine'",
     'UPDATE audit_log SET actor_id = $$$$',
+    'INSERT INTO audit_log (organization_id) VALUES ($$org_1$$)',
+    'UPDATE users SET unverified_since = NULL',
     'DELETE FROM audit_log',
     'SELECT signpost_trim_audit_log(1)',
     'SET ROLE signpost_gateway',
@@ -204,6 +208,19 @@ test.each(processRoles.flatMap((role) => refused[role].map((sql) => [role, sql] 
     await expect(as[role].execute(sql)).rejects.toThrow(/permission denied|must be|Only roles/i);
   },
 );
+
+test('in a transaction of tenants, no change of another organization can be noted', async () => {
+  const tenancy = new Tenancy(as.signpost_api_process);
+  const note = (organization: string | null) =>
+    tenancy.within(allApps(['org_1']), (tenant) =>
+      tenant.query(
+        `SELECT signpost_note_change($2, 'usr_1', 'deleteLink', '', NULL, '{}', '', '') WHERE $1::text[] IS NOT NULL`,
+        [organization],
+      ),
+    );
+  expect(await note('org_1')).toHaveLength(1);
+  for (const other of ['org_2', null]) await expect(note(other)).rejects.toThrow(/cannot be noted/);
+});
 
 test('within its transaction the gateway sees and adds only links of one tenant', async () => {
   const tenancy = new Tenancy(as.signpost_gateway);

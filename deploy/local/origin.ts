@@ -5,7 +5,6 @@ import { PostgresAuditTurns } from '#api/analytics/audit-turns.ts';
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
 import { hostRules } from '#api/apps/host.ts';
 import { certificateQuestion } from '#api/apps/served-host.ts';
-import { exposeAuditTrail } from '#api/audit-metrics.ts';
 import { DashboardFiles } from '#api/dashboard-files.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { exposeMail } from '#api/mail/mail-metrics.ts';
@@ -79,7 +78,6 @@ const api = apiParts(config, { db: apiDb, redis, clickhouse, log, stores }, post
 exposeAsOf(metrics, apiDb);
 exposeHeld(metrics, api.state);
 exposeOutbox(metrics, api.outbox);
-exposeAuditTrail(metrics, api.auditTrail);
 exposeMail(metrics, api.mailer);
 exposeLearner(metrics, api.linkLearner);
 // NATS may connect later; until then, clicks older than some minutes can't be looked up, and everything else works.
@@ -110,7 +108,6 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   tracingPart(tracing),
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres of the API', stop: () => apiDb.close() },
-  { name: 'audit log', stop: () => api.auditTrail.stop() },
   { name: 'postgres of the SDK endpoints', stop: () => gatewayDb.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },

@@ -11,13 +11,15 @@ GRANT INSERT ON memberships, organizations TO signpost_api_process;
 GRANT SELECT, INSERT, DELETE ON invitations TO signpost_api_process;
 -- Rows are locked before they are deleted, which requires the privilege to update one column.
 GRANT UPDATE (created_at) ON invitations TO signpost_api_process;
-GRANT SELECT, INSERT ON audit_log TO signpost_api_process;
+GRANT SELECT ON audit_log TO signpost_api_process;
+GRANT EXECUTE ON FUNCTION signpost_note_change(text, text, text, text, text[], text[], text, text) TO signpost_api_process;
 GRANT SELECT, INSERT, DELETE, UPDATE (state, attempts, due_at, failure, content_ciphertext) ON mails TO signpost_api_process;
 GRANT EXECUTE ON FUNCTION signpost_may_get_certificate(text, boolean, integer), signpost_has_room(text, text, integer), signpost_set_role(text, text, text, text), signpost_remove_member(text, text, text),
   signpost_rename_organization(text, text, text), signpost_change_password(text, text, text),
   signpost_invitation_of(bytea, timestamptz), signpost_accept_invitation(bytea, timestamptz, text, text, text, text),
   signpost_begin_password_reset(text, text, bytea, timestamptz, timestamptz),
-  signpost_password_reset_of(bytea, timestamptz), signpost_reset_password(bytea, timestamptz, text)
+  signpost_password_reset_of(bytea, timestamptz), signpost_reset_password(bytea, timestamptz, text), signpost_prove_address(text),
+  signpost_keep_password_reset(text, timestamptz, timestamptz)
   TO signpost_api_process;
 GRANT EXECUTE ON FUNCTION signpost_installation(), signpost_sealed_sample(), signpost_keep_secret_check(text) TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, browser_sessions, idempotency_keys, oauth_states, user_totp, recovery_codes TO signpost_api_process;

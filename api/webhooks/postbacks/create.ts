@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { chooseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { refuseApps } from '#api/webhooks/endpoint-apps.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -23,7 +23,7 @@ const insertion = `
    WHERE signpost_has_room('postbacks', o.id, ${POSTBACKS_MAX})
   RETURNING ${postbackColumns}`;
 
-export const createPostback = route({
+export const createPostback = changingRoute({
   method: 'POST',
   path: '/postbacks',
   operationId: 'createPostback',
@@ -51,7 +51,7 @@ export const createPostback = route({
   ),
   bodyExample: { url: postbackExample.url, events: postbackExample.events, event_names: postbackExample.event_names },
   answers: { 201: { description: 'The new postback.', schema: postbackSchema, example: postbackExample } },
-  async handle({ db, tenancy, clock, webhooks }, { caller, body: given }) {
+  async handle({ db, tenancy, clock, webhooks }, { caller, note, body: given }) {
     const organizationId = await chooseOrganization(db, caller, given.organization_id);
     if (organizationId instanceof Rejection) return organizationId;
     const { method = 'GET', url, body = null, description = '', events, event_names = null } = given;
@@ -69,7 +69,7 @@ export const createPostback = route({
       const values = [newId('pbk', clock()), ...content, creator];
       const [row] = await tenant.query<PostbackRow>(insertion, values);
       if (!row) return invalid('body', `the organization has ${POSTBACKS_MAX} postbacks: delete one first`);
-      return { status: 201, body: postbackAnswer(caller, row) };
+      return { status: 201, body: postbackAnswer(caller, row), noted: await note(tenant, row) };
     });
   },
 });

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { postbackExample, postbackParams, withPostback } from './postback.ts';
 
-export const deletePostback = route({
+export const deletePostback = changingRoute({
   method: 'DELETE',
   path: '/postbacks/{postback_id}',
   operationId: 'deletePostback',
@@ -20,9 +20,10 @@ export const deletePostback = route({
       example: { id: postbackExample.id, deleted: true },
     },
   },
-  handle: (deps, { caller, params }) =>
-    withPostback(deps, caller, params.postback_id, false, async (tenant, { id }) => {
+  handle: (deps, { caller, note, params }) =>
+    withPostback(deps, caller, params.postback_id, false, async (tenant, postback) => {
+      const { id } = postback;
       await tenant.query('DELETE FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2', [id]);
-      return { status: 200, body: { id, deleted: true } };
+      return { status: 200, body: { id, deleted: true }, noted: await note(tenant, postback) };
     }),
 });

@@ -1,8 +1,8 @@
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { replayAnswers, replayBody, replayExample, replayLimit, replayMessages } from '#api/webhooks/replay.ts';
 import { postbackParams, withPostback } from './postback.ts';
 
-export const replayPostback = route({
+export const replayPostback = changingRoute({
   method: 'POST',
   path: '/postbacks/{postback_id}/replay',
   operationId: 'replayPostback',
@@ -16,6 +16,8 @@ export const replayPostback = route({
   body: replayBody,
   bodyExample: replayExample,
   answers: replayAnswers,
-  handle: (deps, { caller, params, body }) =>
-    withPostback(deps, caller, params.postback_id, false, (tenant, postback) => replayMessages(tenant, postback, body)),
+  handle: (deps, { caller, note, params, body }) =>
+    withPostback(deps, caller, params.postback_id, false, (tenant, postback) =>
+      replayMessages({ tenant, note }, postback, body),
+    ),
 });

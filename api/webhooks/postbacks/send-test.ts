@@ -1,12 +1,11 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
-import { changeOf } from '#api/webhooks/endpoint.ts';
+import { changingRoute } from '#api/route.ts';
 import { messageExample } from '#api/webhooks/message.ts';
 import { testMessage } from '#api/webhooks/send-test.ts';
 import { invalid } from '#common/http/rejection.ts';
 import { postbackParams, withPostback } from './postback.ts';
 
-export const testPostback = route({
+export const testPostback = changingRoute({
   method: 'POST',
   path: '/postbacks/{postback_id}/test',
   operationId: 'testPostback',
@@ -24,10 +23,10 @@ export const testPostback = route({
       example: { message_id: messageExample.id },
     },
   },
-  handle: (deps, { caller, params }) =>
+  handle: (deps, { caller, note, params }) =>
     withPostback(deps, caller, params.postback_id, false, async (tenant, postback) => {
       if (postback.disabled_at !== null) return invalid('id', 'the postback is disabled: enable it first');
       const message_id = await testMessage(tenant, postback.id);
-      return { status: 202, body: { message_id }, changed: changeOf(postback) };
+      return { status: 202, body: { message_id }, noted: await note(tenant, postback) };
     }),
 });

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { route } from '#api/route.ts';
+import { changingRoute } from '#api/route.ts';
 import { refuseApps } from '#api/webhooks/endpoint-apps.ts';
 import {
   contentFault,
@@ -22,7 +22,7 @@ const change = `
          failing_since = CASE WHEN $12 AND disabled_at IS NULL THEN failing_since END
    WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${postbackColumns}`;
 
-export const updatePostback = route({
+export const updatePostback = changingRoute({
   method: 'PATCH',
   path: '/postbacks/{postback_id}',
   operationId: 'updatePostback',
@@ -40,7 +40,7 @@ export const updatePostback = route({
   ),
   bodyExample: { enabled: true },
   answers: { 200: { description: 'The updated postback.', schema: postbackSchema, example: postbackExample } },
-  handle: (deps, { caller, params, body: given }) =>
+  handle: (deps, { caller, note, params, body: given }) =>
     withPostback(deps, caller, params.postback_id, false, async (tenant, before) => {
       const after = { ...before, ...given };
       const fault = contentFault(after, deps.webhooks.refuseUrl);
@@ -52,6 +52,6 @@ export const updatePostback = route({
       const isEnabled = given.enabled ?? before.disabled_at === null;
       const values = [before.id, new Date(deps.clock()), ...content, isEnabled];
       const [row] = await tenant.query<PostbackRow>(change, values);
-      return { status: 200, body: postbackAnswer(caller, row ?? before) };
+      return { status: 200, body: postbackAnswer(caller, row ?? before), noted: await note(tenant, before) };
     }),
 });

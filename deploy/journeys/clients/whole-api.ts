@@ -209,7 +209,7 @@ async function people() {
   return {
     members: taken(await owner.GET('/members')).data.map(({ role }) => role),
     isOpen,
-    hasLink: invitation.url.includes(invitation.token),
+    hasLink: invitation.url?.includes(invitation.token ?? ''),
     name,
     sessions: taken(await owner.GET('/sessions')).data.length > 0,
     audit: entries.map(({ action }) => action),
