@@ -117,7 +117,7 @@ test('secrets.sh takes over the secrets that an earlier release had in .env, and
   }
 });
 
-test('a server that hangs is unhealthy within half a minute', () => {
+test('a server that hangs is unhealthy within a minute and a half', () => {
   const { services } = parse(compose, { merge: true }) as Composed;
   const checks = Object.values(services).flatMap(({ healthcheck }) =>
     healthcheck?.test === undefined ? [] : [healthcheck],
@@ -126,7 +126,7 @@ test('a server that hangs is unhealthy within half a minute', () => {
   const seconds = checks.map(
     (check) => (Number.parseInt(check.interval, 10) + Number.parseInt(check.timeout, 10)) * check.retries,
   );
-  for (const time of seconds) expect(time).toBeLessThanOrEqual(30);
+  for (const time of seconds) expect(time).toBeLessThanOrEqual(90);
 });
 
 test('docker and podman leave the same files out of the build, secrets and history among them', () => {

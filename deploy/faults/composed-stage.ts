@@ -1,6 +1,7 @@
 /**
  * The installation of docs/containers.md: the image that its command builds, and the shipped Compose file with stores from
- * Debian's packages, because no image can be pulled. Only Caddy's authority and the first user's password are the test's.
+ * Debian's packages, because no image can be pulled. Caddy's authority, the first user's password, and the
+ * limit of open files are the test's.
  */
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
@@ -86,9 +87,10 @@ export class ComposedStage {
   }
 
   async #followPage(): Promise<void> {
-    const caddyfile = join(this.sources, 'deploy/compose/Caddyfile');
-    // Caddy signs certificates itself.
-    writeFileSync(caddyfile, readFileSync(caddyfile, 'utf8').replace(/^\{$/m, '{\n\tlocal_certs'));
+    // Caddy signs certificates itself, and a container gets no more files than this machine may open.
+    this.#replaceIn('Caddyfile', /^\{$/m, '{\n\tlocal_certs');
+    const files = run('sh', '-c', 'ulimit -Hn').trim();
+    if (Number(files) < 262_144) this.#replaceIn('compose.yaml', /nofile: 262144/, `nofile: ${files}`);
     const password = join(this.engine.folder, 'password');
     writeFileSync(password, login.password);
     const page = blocksOf('containers.md', readFileSync(join(packageRoot(), 'docs/containers.md'), 'utf8'));
@@ -101,6 +103,13 @@ export class ComposedStage {
       ['--email you@example.com --organization Yours', `--email ${login.email} --organization Yours <${password}`],
     ]);
     for (const { commands } of blocks) await this.#shell.run(commands);
+  }
+
+  #replaceIn(name: string, written: RegExp, run: string): void {
+    const file = join(this.sources, 'deploy/compose', name);
+    const text = readFileSync(file, 'utf8');
+    if (!written.test(text)) throw new Error(`${name} has no ${written} to replace`);
+    writeFileSync(file, text.replace(written, run));
   }
 
   /** Runs commands in deploy/compose. */
