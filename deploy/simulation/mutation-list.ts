@@ -392,6 +392,7 @@ export const mutations: readonly Mutation[] = [
     file: 'ingest/recovery.ts',
     from: 'const lines = await held.patiently(() => store.rowsAbove(partition, lastBatchNo));',
     to: 'const lines: never[] = [];',
+    test: 'ingest/ledger.live.test.ts',
   },
   {
     without: 'the deletion clock',
