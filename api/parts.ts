@@ -117,6 +117,7 @@ export function apiParts(
   const live = new LiveFeed({ ...logOptions, log });
   const send = sendMailWith(config, smtp);
   const mailer = new Mailer({ db, encryption, log, send, time, maySend });
+  const countLimited = () => mailer.counters.limited++;
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
@@ -141,12 +142,7 @@ export function apiParts(
     rightsNow: rightsNow(guardParts),
     wakeImports: () => imports.wake(),
     importKeys: encryption,
-    mail: {
-      isConfigured: send !== null,
-      encryption,
-      wake: () => mailer.wake(),
-      countLimited: () => mailer.counters.limited++,
-    },
+    mail: { isConfigured: send !== null, encryption, wake: () => mailer.wake(), countLimited },
     hosts: hostRules(config),
     associationChecks: associationChecksWith(config, limiter),
     shortUrl: shortUrlWith(config),

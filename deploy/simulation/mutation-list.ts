@@ -1,4 +1,6 @@
 /** Safeguards of the record path, each with a replacement of source code that removes it. */
+import { mutationsBesideThePath } from './mutations-beside.ts';
+
 export interface Mutation {
   readonly without: string;
   readonly file: string;
@@ -381,38 +383,5 @@ export const mutations: readonly Mutation[] = [
     from: 'moveMarks(lease.lease, [marks], all)',
     to: 'moveMarks(lease.lease, [marks], [])',
   },
-  {
-    without: 'keeping a file with a damaged frame until it is counted',
-    file: 'publisher/producer-reader.ts',
-    from: 'seen.begun = header.frame_no;\n    this.#noteIn(segment, header);',
-    to: 'seen.begun = header.frame_no;',
-  },
-  {
-    without: 'rows in the ledger that Postgres had lost',
-    file: 'ingest/recovery.ts',
-    from: 'const lines = await held.patiently(() => store.rowsAbove(partition, lastBatchNo));',
-    to: 'const lines: never[] = [];',
-    test: 'ingest/ledger.live.test.ts',
-  },
-  {
-    without: 'the deletion clock',
-    file: 'ingest/deletion-clock.ts',
-    from: 'const paceMax = 2;',
-    to: 'const paceMax = 1e9;',
-    test: 'ingest/deletion-clock.live.test.ts',
-  },
-  {
-    without: 'giving up holders of shares that have not reported',
-    file: 'pg-migrations/0966_shares_without_incarnations.sql',
-    from: "OR h.reported_at NOT BETWEEN now() - interval '10 minutes' AND now() + interval '10 minutes')",
-    to: ')',
-    test: 'redirector/click-limit.live.test.ts',
-  },
-  {
-    without: 'holding what a restored copy would send',
-    file: 'common/installation-state.ts',
-    from: "this.#secret === 'right' && this.#heldSince === null",
-    to: "this.#secret === 'right'",
-    test: 'common/installation-state.live.test.ts',
-  },
+  ...mutationsBesideThePath,
 ];

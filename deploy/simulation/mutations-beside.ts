@@ -1,0 +1,39 @@
+/** Safeguards around the record path: lost frames, the ledger, deletion, shares, restored copies. */
+import type { Mutation } from './mutation-list.ts';
+
+export const mutationsBesideThePath: readonly Mutation[] = [
+  {
+    without: 'keeping a file with a damaged frame until it is counted',
+    file: 'publisher/producer-reader.ts',
+    from: 'seen.begun = header.frame_no;\n    this.#noteIn(segment, header);',
+    to: 'seen.begun = header.frame_no;',
+  },
+  {
+    without: 'rows in the ledger that Postgres had lost',
+    file: 'ingest/recovery.ts',
+    from: 'const lines = await held.patiently(() => store.rowsAbove(partition, lastBatchNo));',
+    to: 'const lines: never[] = [];',
+    test: 'ingest/ledger.live.test.ts',
+  },
+  {
+    without: 'the deletion clock',
+    file: 'ingest/deletion-clock.ts',
+    from: 'const paceMax = 2;',
+    to: 'const paceMax = 1e9;',
+    test: 'ingest/deletion-clock.live.test.ts',
+  },
+  {
+    without: 'giving up holders of shares that have not reported',
+    file: 'pg-migrations/0966_shares_without_incarnations.sql',
+    from: "OR h.reported_at NOT BETWEEN now() - interval '10 minutes' AND now() + interval '10 minutes')",
+    to: ')',
+    test: 'redirector/click-limit.live.test.ts',
+  },
+  {
+    without: 'holding what a restored copy would send',
+    file: 'common/installation-state.ts',
+    from: "this.#secret === 'right' && this.#heldSince === null",
+    to: "this.#secret === 'right'",
+    test: 'common/installation-state.live.test.ts',
+  },
+];
