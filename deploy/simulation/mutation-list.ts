@@ -1,14 +1,6 @@
 /** Safeguards of the record path, each with a replacement of source code that removes it. */
+import type { Mutation } from './mutation.ts';
 import { mutationsBesideThePath } from './mutations-beside.ts';
-
-export interface Mutation {
-  readonly without: string;
-  readonly file: string;
-  readonly from: string;
-  readonly to: string;
-  /** The test that fails without it, if the simulation does not reach it or needs more than 2,000 seeds. */
-  readonly test?: string;
-}
 
 export const mutations: readonly Mutation[] = [
   {

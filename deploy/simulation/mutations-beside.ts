@@ -1,5 +1,5 @@
 /** Safeguards around the record path: lost frames, the ledger, deletion, shares, restored copies. */
-import type { Mutation } from './mutation-list.ts';
+import type { Mutation } from './mutation.ts';
 
 export const mutationsBesideThePath: readonly Mutation[] = [
   {

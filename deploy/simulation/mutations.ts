@@ -9,7 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { build, type Plugin } from 'esbuild';
-import { type Mutation, mutations } from './mutation-list.ts';
+import type { Mutation } from './mutation.ts';
+import { mutations } from './mutation-list.ts';
 
 function replacing({ file, from, to }: Mutation): Plugin {
   return {
