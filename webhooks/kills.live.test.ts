@@ -292,7 +292,8 @@ testCostlyCases(
     const { organization_id: organizationId } = bad;
     await stage.endpoint(urlOf('/hook/watching'), { organizationId, events: ['endpoint.disabled'] });
     const [id = ''] = await stage.addMessages(bad);
-    const sixDaysAgo = "UPDATE webhook_endpoints SET failing_since = now() - interval '6 days' WHERE id = $1";
+    const sixDaysAgo =
+      "UPDATE webhook_endpoints SET created_at = now() - interval '7 days', failing_since = now() - interval '6 days' WHERE id = $1";
     if (isFailing) await stage.db.execute(sixDaysAgo, [bad.id]);
     const [status, reason, state] = isFailing ? [500, 'failing', 'pending'] : [410, 'gone', 'failed'];
     receiver.answer = (response, { path }) => response.writeHead(path === '/hook/bad' ? status : 204).end();

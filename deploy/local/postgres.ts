@@ -220,6 +220,7 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
       const listens = [
         ['listen_addresses', 'port' in at ? at.host : ''],
         ['unix_socket_directories', 'port' in at ? '' : dirname(at.path)],
+        ['unix_socket_permissions', '0700'],
       ];
       const flags = [...listens, ...settings].flatMap(([name, value]) => ['-c', `${name}=${value}`]);
       const [command = '', ...args] = [

@@ -113,7 +113,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
       await db.execute(
         `INSERT INTO webhook_endpoints (id, organization_id, url, events, app_ids, secret_ciphertext, event_names, postback_method, postback_body, campaigns,
            created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)`,
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, least($11, now()), least($11, now()))`,
         [
           id,
           organization_id,
