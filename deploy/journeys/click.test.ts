@@ -243,9 +243,11 @@ test('in a real browser a new owner gets over TLS from the login to an app, a li
 }, async (context) => {
   skipWithout(browser !== undefined, 'chromium', context);
   const email = 'beginner@example.com';
-  const settings = [`DATA_DIR=${stack.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
+  const settings = [`DATA_DIR=${stack.dataDir}`];
   const words = ['create-user', '--email', email, '--organization', 'Beginners'];
-  await promisify(execFile)('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words]);
+  const created = promisify(execFile)('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words]);
+  created.child.stdin?.end(`${login.password}\n`);
+  await created;
   const isolated = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'];
   const chrome = await chromium.launch({ executablePath: browser ?? '', args: [...isolated, '--no-first-run'] });
   try {

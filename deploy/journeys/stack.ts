@@ -160,10 +160,12 @@ export class Stack {
       this.api(path, { ...call, headers: { ...call.headers, authorization: `Bearer ${access_token}` } });
   }
 
-  /** A command of `npm run admin`, without what npm and a compiler add to its time. */
+  /** A command of `npm run admin`, without what npm and a compiler add to its time. Asked for a password, it gets the owner's. */
   async admin(...words: string[]): Promise<void> {
-    const settings = [`DATA_DIR=${this.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
-    await promisify(execFile)('env', [...settings, process.execPath, 'dist/deploy/local/admin.js', ...words]);
+    const settings = [`DATA_DIR=${this.dataDir}`, process.execPath, 'dist/deploy/local/admin.js', ...words];
+    const ended = promisify(execFile)('env', settings);
+    ended.child.stdin?.end(`${login.password}\n`);
+    await ended;
   }
 
   /** Ends the launcher as Ctrl-C does: a SIGINT to the whole group. @returns its exit code. */
