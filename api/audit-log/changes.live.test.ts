@@ -106,7 +106,8 @@ async function login(by: string): Promise<void> {
 
 let secret = '';
 let recoveryCodes: string[] = [];
-const ownAccount = () => [a, b];
+// They accept an invitation of C before.
+const ownAccount = () => [a, b, ownerOfC.organization_id];
 
 const operations: Readonly<Record<string, Operation>> = {
   createLink: { call: () => ['POST', '/links', { app_id: app, path: '/made' }] },
