@@ -111,17 +111,17 @@ export const createSharedPage = changingRoute({
     const passwordHash = password === undefined ? null : await sharedPages.passwords.hash(password, ip);
     if (password !== undefined && passwordHash === null) return rateLimited(BUSY_SECONDS);
     const { token, hash } = newPageToken();
-    const row = await tenancy.within(tenantOf(caller, [subject.organization_id]), async (tenant) => {
+    const done = await tenancy.within(tenantOf(caller, [subject.organization_id]), async (tenant) => {
       await tenant.query(purge, [KEPT_DAYS]);
       const name = firstCharacters((body.name ?? subject.name).trim(), 100);
       const times = [new Date(nowMs), expires_at === undefined ? null : new Date(expires_at)];
       const about = [link_id ?? null, campaign ?? null, name, hash, passwordHash, shows_revenue, caller.user_id];
       const [made] = await tenant.query<SharedPageRow>(insertion, [newId('shp', nowMs), ...about, ...times]);
-      return made && { ...made, noted: await note(tenant, made) };
+      return made && { made, noted: await note(tenant, made) };
     });
-    if (!row) return invalid('body', `the organization has ${PAGES_MAX} shared pages: delete one first`);
-    const answer = { ...sharedPageAnswer(row), token, url: `${dashboardUrl}/shared#${token}` };
-    return { status: 201, body: answer, noted: row.noted };
+    if (!done) return invalid('body', `the organization has ${PAGES_MAX} shared pages: delete one first`);
+    const answer = { ...sharedPageAnswer(done.made), token, url: `${dashboardUrl}/shared#${token}` };
+    return { status: 201, body: answer, noted: done.noted };
   },
 });
 
