@@ -3,7 +3,7 @@
 -- each of their organizations sees.
 CREATE FUNCTION signpost_note_change(organization text, actor text, operation text, target text, targets text[], names text[],
                                      client text, request text)
-  RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+  RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
   IF current_setting('role') = 'signpost_api' AND NOT coalesce(organization = ANY (signpost_organizations()), false) THEN
     RAISE EXCEPTION 'a change in organization % cannot be noted in a transaction of %', organization, signpost_organizations();

@@ -14,7 +14,7 @@ UPDATE users u SET unverified_since = u.created_at
 -- Whoever calls it has seen a proof. True if the address was not proven before: the password and second factor are then gone,
 -- and the caller ends the logins.
 CREATE FUNCTION signpost_prove_address(account text) RETURNS boolean
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
   UPDATE users SET unverified_since = NULL, password_hash = NULL WHERE id = account AND unverified_since IS NOT NULL;
   IF NOT FOUND THEN RETURN false; END IF;
@@ -24,7 +24,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION signpost_reset_password(hash bytea, at timestamptz, new_hash text) RETURNS text
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
   account text;
 BEGIN
@@ -42,7 +42,7 @@ END $$;
 -- The outcome may also be unverified: an account that is not proven joins no further organization.
 CREATE OR REPLACE FUNCTION signpost_accept_invitation(hash bytea, at timestamptz, account text, new_account text, full_name text, new_hash text)
   RETURNS TABLE (outcome text, joined_user text, joined_organization text, joined_role text)
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
   invited record;
   invitee text := account;
@@ -75,7 +75,7 @@ REVOKE ALL ON FUNCTION signpost_prove_address(text) FROM PUBLIC;
 -- Whether the address has an account is only told to someone who has the mail: an inviter without mail has the token too.
 CREATE OR REPLACE FUNCTION signpost_invitation_of(hash bytea, at timestamptz)
   RETURNS TABLE (id text, organization_id text, organization_name text, email text, role text, has_account boolean)
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS $$
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
   SELECT i.id, i.organization_id, o.name, i.email, i.role,
          i.is_by_mail AND EXISTS (SELECT FROM users u WHERE u.email = i.email AND u.deleted_at IS NULL)
     FROM invitations i JOIN organizations o ON o.id = i.organization_id AND o.deleted_at IS NULL

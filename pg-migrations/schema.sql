@@ -1128,7 +1128,7 @@ CREATE OR REPLACE FUNCTION public.signpost_accept_invitation(hash bytea, at time
  RETURNS TABLE(outcome text, joined_user text, joined_organization text, joined_role text)
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   invited record;
@@ -1508,7 +1508,7 @@ CREATE OR REPLACE FUNCTION public.signpost_invitation_of(hash bytea, at timestam
  RETURNS TABLE(id text, organization_id text, organization_name text, email text, role text, has_account boolean)
  LANGUAGE sql
  STABLE SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
   SELECT i.id, i.organization_id, o.name, i.email, i.role,
          i.is_by_mail AND EXISTS (SELECT FROM users u WHERE u.email = i.email AND u.deleted_at IS NULL)
@@ -1605,7 +1605,7 @@ CREATE OR REPLACE FUNCTION public.signpost_keep_password_reset(address text, at 
  RETURNS void
  LANGUAGE sql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
   UPDATE password_resets SET expires_at = least(ends, created_at + interval '1 day')
    WHERE id = (SELECT r.id FROM password_resets r JOIN users u ON u.id = r.user_id
@@ -1730,7 +1730,7 @@ CREATE OR REPLACE FUNCTION public.signpost_note_change(organization text, actor 
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   IF current_setting('role') = 'signpost_api' AND NOT coalesce(organization = ANY (signpost_organizations()), false) THEN
@@ -2017,7 +2017,7 @@ CREATE OR REPLACE FUNCTION public.signpost_prove_address(account text)
  RETURNS boolean
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 BEGIN
   UPDATE users SET unverified_since = NULL, password_hash = NULL WHERE id = account AND unverified_since IS NOT NULL;
@@ -2174,7 +2174,7 @@ CREATE OR REPLACE FUNCTION public.signpost_reset_password(hash bytea, at timesta
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
- SET search_path TO 'public'
+ SET search_path TO 'public', 'pg_temp'
 AS $function$
 DECLARE
   account text;
