@@ -42,7 +42,7 @@ export function noteOf(operationId: string, request: Request): Note {
   const actorOfRequest = isObject(caller) && typeof caller['user_id'] === 'string' ? caller['user_id'] : undefined;
   const fields = fieldsOf(isObject(body) ? body : {});
   return async (transaction, { organization_id, id, ids = null, actor = actorOfRequest }) => {
-    if (actor === undefined) throw new Error(`nobody is named who makes the change ${operationId}`);
+    if (actor === undefined) throw new Error(`no actor is given for the change ${operationId}`);
     const values = [organization_id, actor, operationId, id.slice(0, TEXT_MAX), ids, fields, ip, requestId];
     const rows = await ('scope' in transaction
       ? transaction.query(insertionOfTenant, values)

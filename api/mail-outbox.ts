@@ -2,7 +2,7 @@
  * Adds mail to the outbox, in the transaction of the change that the mail is about. The mailer sends it.
  *
  * Bounds: `limits` per recipient, per sender and in total; beyond them no mail is added, and the caller reports it. One
- * mail an hour is always added, so that nobody can use up the mails of another person. Networks from which the recipient
+ * mail an hour is always added, so that no one else can use up a person's mails. Networks from which the recipient
  * logs in do not count as strangers.
  */
 import type { Encryption } from '#common/encryption.ts';

@@ -125,7 +125,7 @@ test('a lost machine is removed although its last reports are dated a year ahead
   expect(await left()).toEqual(['stays']);
 });
 
-test('a machine whose last report is dated a year ahead is silent for whoever looks', async () => {
+test('a machine whose last report is dated a year ahead is reported as silent by the metric and by the command', async () => {
   await report('ahead', -365 * 86_400, 0);
   const registry = new Registry();
   exposeAsOf(registry, db);

@@ -74,7 +74,7 @@ test('a proxy may request certificates for 5 new hosts of an organization per da
   expect(await allowed('CERTIFICATE-0.localhost')).toBe(true);
 });
 
-test('a host that no app has any more gets no certificate', async () => {
+test('a host that was removed from its app gets no certificate', async () => {
   const { id } = (await create(owner, 'leaving.localhost')).body;
   expect(await allowed('leaving.localhost')).toBe(true);
   await owner.call('DELETE', `/apps/${id}`);

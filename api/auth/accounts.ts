@@ -87,7 +87,7 @@ export class Accounts {
       if (userId === null) return null;
       const prove = 'SELECT signpost_prove_address($1) AS is_new';
       const [proof] = await queries.query<{ is_new: boolean }>(prove, [userId], 'account_prove');
-      // Somebody who did not own the address may have created the account.
+      // The account may have been created by a person who does not own the address.
       if (proof?.is_new) await endSessions(queries, userId, now);
       await queries.execute(
         `INSERT INTO user_identities (provider, subject, user_id, email, created_at, last_login_at) VALUES ($1, $2, $3, $4, $5, $5)`,

@@ -152,7 +152,7 @@ const refusals = {
     forbidden('This invitation is for a different e-mail address than your account’s.', 'other_account'),
   unverified: () =>
     forbidden(
-      'Nobody has proven yet that the e-mail address of your account is yours. Log in through a provider, set a new password with a link by mail, or ask the operator for a new password. Then accept the invitation.',
+      'The e-mail address of your account is not verified yet. Log in through a provider, set a new password with a link by mail, or ask the operator for a new password. Then accept the invitation.',
       'email_unverified',
     ),
 };

@@ -86,7 +86,7 @@ test('an account that accepted an invitation whose link its inviter saw is unver
   expect((await meOf(access_token)).organizations.map(({ id }: { id: string }) => id)).toEqual([b.organization_id]);
 });
 
-test('the first login through a provider ends the password, second factor and logins of whoever created the account', async () => {
+test('the first login through a provider ends the password, second factor and sessions of the person who created the account', async () => {
   const attacker = await hijacked();
   const victim = await googleLogin(attacker.email);
   await expectNothingOf(attacker);
@@ -96,7 +96,7 @@ test('the first login through a provider ends the password, second factor and lo
   expect((await login(attacker.email)).status).toBe(401);
 });
 
-test('a mailed link for a new password ends the second factor and logins of whoever created the account', async () => {
+test('a mailed link for a new password ends the second factor and sessions of the person who created the account', async () => {
   const attacker = await hijacked();
   await api.db.execute(
     `INSERT INTO password_resets (id, user_id, token_hash, created_at, expires_at)

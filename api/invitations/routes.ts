@@ -46,7 +46,7 @@ const createInvitation = changingRoute({
   showsSecret: true,
   summary: 'Invite a person',
   description:
-    'If the installation sends mail, the link is mailed to the invited address, and nobody else sees it. Otherwise, the answer contains the link, once, and you send it yourself; the account of the person who accepts is then unverified. The link works once, for 7 days, as long as you are an owner. A new invitation to the same address replaces the earlier one. Only owners can invite.',
+    'If the installation sends mail, the link is mailed to the invited address and not in the answer. Otherwise, the answer contains the link, once, and you send it yourself; the account of the person who accepts is then unverified. The link works once, for 7 days, as long as you are an owner. A new invitation to the same address replaces the earlier one. Only owners can invite.',
   body: Type.Object(
     {
       organization_id: Type.Optional(
