@@ -6,7 +6,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
-import { chromiumProgram, type DashboardStage, startDashboard } from './testing/dashboard-stage.ts';
+import { chromiumProgram, type DashboardStage, password, startDashboard } from './testing/dashboard-stage.ts';
 
 let stage: DashboardStage;
 
@@ -172,6 +172,31 @@ test('values of a list that contain commas stay whole when the list is edited', 
   await browser.close();
 });
 
+test('without mail, an owner sees the link of an invitation once, and an account joins with it after a login', async (context) => {
+  inBrowser(context);
+  const [person, other] = [await stage.person(), await stage.person()];
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await page.getByRole('navigation').getByRole('link', { name: 'Members', exact: true }).click();
+  await page.getByRole('button', { name: 'Invite' }).click();
+  await page.keyboard.type(other.email);
+  await page.getByRole('button', { name: 'Create invitation' }).click();
+  const url = await page.getByText(/\/invitation#[\w-]{43}$/).textContent();
+  await page.getByRole('button', { name: 'Copy link' }).waitFor();
+  await page.getByRole('button', { name: 'Done' }).click();
+  expect(await page.getByText(/\/invitation#/).count()).toBe(0);
+  const stranger = await stage.page();
+  await stranger.page.goto(`${stage.origin}/invitation#${url?.split('#')[1]}`);
+  // Whoever has the link does not learn whether the address has an account.
+  await stranger.page.getByRole('button', { name: 'Create account and join' }).waitFor();
+  await stranger.page.getByRole('button', { name: 'I already have an account' }).click();
+  await stranger.page.getByLabel('Password').fill(password);
+  await stranger.page.getByRole('button', { name: 'Log in and join' }).click();
+  await stranger.page.getByRole('heading', { name: 'You are now a member of Example Ltd' }).waitFor();
+  expect([...faults, ...stranger.faults]).toEqual([]);
+  await stranger.context.close();
+  await browser.close();
+});
+
 test('a new link can be in any of 101 apps, and in none of which the user is only a viewer', async (context) => {
   inBrowser(context);
   const person = await stage.person();
@@ -182,8 +207,17 @@ test('a new link can be in any of 101 apps, and in none of which the user is onl
     other.organization_id,
   ]);
   const { organization_id } = person;
+  // An organization has at most 100 apps.
+  const second = await stage.person();
+  await stage.api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'member')`, [
+    person.user_id,
+    second.organization_id,
+  ]);
   const oldest = (await person.call('POST', '/apps', { name: 'Oldest', organization_id })).body;
-  for (let n = 1; n <= 100; n++) await person.call('POST', '/apps', { name: `App ${n}`, organization_id });
+  for (let n = 1; n <= 100; n++) {
+    const app = { name: `App ${n}`, organization_id: n === 1 ? second.organization_id : organization_id };
+    expect((await person.call('POST', '/apps', app)).status).toBe(201);
+  }
   const foreign = (await other.call('POST', '/apps', { name: 'Foreign' })).body;
   const { page, context: browser, faults } = await stage.loggedIn(person);
   await page.goto(`${stage.origin}/links?new=1`);

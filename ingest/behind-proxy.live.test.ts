@@ -20,14 +20,15 @@ const refused: number[] = [];
 beforeAll(async () => {
   store = await clickhouseForTest();
   direct = new ClickHouse({ url: store.url });
-  const target = new URL(store.url);
+  const socketPath = new URL(store.url).searchParams.get('socket');
+  if (socketPath === null) throw new Error('ClickHouse is not on a socket');
   proxy = createServer({ maxHeaderSize: headBytesMax }, (asked, response) => {
     if (answer !== undefined) {
       response.writeHead(answer).end();
       return;
     }
     const { method, url: path, headers } = asked;
-    const passed = request({ host: target.hostname, port: target.port, method, path, headers }, (from) => {
+    const passed = request({ socketPath, method, path, headers }, (from) => {
       response.writeHead(from.statusCode ?? 0, from.headers);
       from.pipe(response);
     });
@@ -42,6 +43,7 @@ beforeAll(async () => {
   const url = new URL(store.url);
   url.port = String((proxy.address() as AddressInfo).port);
   url.hostname = '127.0.0.1';
+  url.searchParams.delete('socket');
   client = new ClickHouse({ url: url.href });
 });
 afterAll(async () => {

@@ -54,7 +54,8 @@ export const createSharedPage = changingRoute({
       campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
       organization_id: Type.Optional(
         Type.String({
-          description: 'Organization of the campaign. Optional for a user who belongs to exactly one organization.',
+          description:
+            'Organization of the campaign. Optional for a user who belongs to exactly one organization. With link_id, it must be that of the link.',
         }),
       ),
       name: Type.Optional(
@@ -106,6 +107,8 @@ export const createSharedPage = changingRoute({
           )
         : await tenancy.within(tenantOf(caller), (tenant) => linkOf(tenant, link_id));
     if (subject instanceof Rejection) return subject;
+    if (body.organization_id !== undefined && body.organization_id !== subject.organization_id)
+      return invalid('organization_id', 'is not the organization of the link');
     const denied = refuseWrite(caller, subject.organization_id);
     if (denied) return denied;
     const passwordHash = password === undefined ? null : await sharedPages.passwords.hash(password, ip);

@@ -70,6 +70,8 @@ const fixed: Ids = {
   match_id: 'mat_unknown',
   external_id: 'new',
 };
+/** Parameters of which an operation needs one, though each is optional. */
+const oneOf: Readonly<Record<string, Ids>> = { lookUpLink: { external_id: 'known' } };
 /** Of required parameters without an example. */
 const given: Ids = { by: 'platform', events: 'opened', short_code: 'free', external_id: 'known', seconds: '0' };
 
@@ -96,7 +98,10 @@ function operationOf(path: string, method: string, described: Json): Operation {
     method: method.toUpperCase(),
     path,
     isPublic: Array.isArray(described['security']) && described['security'].length === 0,
-    query: Object.fromEntries(required.map(({ name }) => [name, given[name] ?? 'x'])),
+    query: {
+      ...Object.fromEntries(required.map(({ name }) => [name, given[name] ?? 'x'])),
+      ...oneOf[String(described['operationId'])],
+    },
     queryIds: inQuery.map(({ name }) => name).filter((name) => name in idNames),
     // The times of examples are over.
     body: isObject(example) ? { ...example, expires_at: undefined } : example,
@@ -112,7 +117,8 @@ export function describedOperations(): Operation[] {
   );
   const rank = ({ method, path }: Operation) =>
     method !== 'DELETE' ? 0 : path === '/session' ? 3 : ['/apps/{id}', '/links/bulk'].includes(path) ? 2 : 1;
-  return operations.sort((one, other) => rank(one) - rank(other));
+  const depth = ({ path }: Operation) => path.split('/').length;
+  return operations.sort((one, other) => rank(one) - rank(other) || (rank(one) > 0 ? depth(other) - depth(one) : 0));
 }
 
 const kindOf = (operation: Operation, name: string) =>

@@ -1,5 +1,6 @@
 /** The template field of a postback: macros can be inserted, and a preview shows what the network would get. */
 import { useRef, useState } from 'react';
+import { flushSync } from 'react-dom';
 import { Area } from '#dashboard/parts/area.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { macros, previewOf } from '#dashboard/postback-preview.ts';
@@ -25,12 +26,10 @@ export function PostbackTemplate({ draft, onChange, faultOf }: PostbackTemplateP
   const insert = (macro: string) => {
     const area = areas[target].current;
     const at = area?.selectionEnd ?? draft[target].length;
-    onChange({ [target]: draft[target].slice(0, at) + macro + draft[target].slice(at) });
-    // After the field has its new value.
-    setTimeout(() => {
-      area?.focus();
-      area?.setSelectionRange(at + macro.length, at + macro.length);
-    });
+    // The cursor moves once the field has its new value, and before anything else is typed.
+    flushSync(() => onChange({ [target]: draft[target].slice(0, at) + macro + draft[target].slice(at) }));
+    area?.focus();
+    area?.setSelectionRange(at + macro.length, at + macro.length);
   };
   const preview = previewOf(draft.url.trim());
   const bodyPreview = previewOf(draft.method === 'POST' ? draft.body.trim() : '');

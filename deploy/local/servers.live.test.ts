@@ -54,16 +54,22 @@ const onSockets = [
 
 async function askPostgres(url: string): Promise<unknown> {
   const db = new Postgres({ url, name: 'test' });
-  return db.query('SELECT 1 AS one').finally(() => db.close());
+  return db.query('SELECT 1 AS one').finally(async () => {
+    await db.close();
+  });
 }
 async function askRedis(url: string): Promise<unknown> {
   const redis = new Redis({ url, name: 'test' });
   await redis.connect();
-  return redis.commands.ping().finally(() => redis.close());
+  return redis.commands.ping().finally(async () => {
+    await redis.close();
+  });
 }
 async function askClickHouse(url: string): Promise<unknown> {
   const clickhouse = new ClickHouse({ url });
-  return clickhouse.query('SELECT 1 AS one').finally(() => clickhouse.close());
+  return clickhouse.query('SELECT 1 AS one').finally(async () => {
+    await clickhouse.close();
+  });
 }
 
 test.each(onSockets)(
