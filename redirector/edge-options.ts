@@ -20,6 +20,7 @@ export interface EdgeOptions {
   readonly lanes: ClickLanes;
   readonly clock: Clock;
   readonly trustedProxies: readonly string[];
+  readonly proxySecret?: string;
   readonly addresses: AddressWriter;
   readonly queryFilter: QueryFilter;
   readonly tokens: SignalTokens;

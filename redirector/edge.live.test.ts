@@ -422,6 +422,26 @@ test('the visitor’s address is taken only from trusted proxies', async () => {
   await behind.stop();
 });
 
+test('with a secret, another user of the proxy’s machine cannot claim the address of a visitor', async () => {
+  const secret = 'a secret of the proxy with enough characters';
+  const behind = await TestEdge.start(
+    { redis: redis.url, postgres: database.url },
+    { trustedProxies: ['127.0.0.0/8'], proxySecret: secret },
+  );
+  for (const [given, ip] of [
+    [undefined, '127.0.0.1'],
+    ['', '127.0.0.1'],
+    [`${secret.slice(0, -1)}S`, '127.0.0.1'],
+    [`${secret}s`, '127.0.0.1'],
+    [secret, '203.0.113.9'],
+  ] as const) {
+    const proof = given === undefined ? {} : { 'x-signpost-proxy': given };
+    await get(behind.port, host, '/summer', { 'x-forwarded-for': '203.0.113.9', ...proof });
+    expect(behind.clicks().at(-1), given).toMatchObject({ ip });
+  }
+  await behind.stop();
+});
+
 async function newCertificates(name: string) {
   const { certFile, keyFile } = await certificate(join(edge.folder, name), 'localhost');
   const { certificates } = readCertificates({ TLS_CERT_FILE: [certFile], TLS_KEY_FILE: [keyFile] });

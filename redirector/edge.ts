@@ -77,14 +77,14 @@ export class Edge {
   readonly #unlocks: LinkUnlocks;
 
   constructor(options: EdgeOptions) {
-    const { cache, journal, lanes, clock, trustedProxies, addresses, queryFilter } = options;
+    const { cache, journal, lanes, clock, trustedProxies, proxySecret, addresses, queryFilter } = options;
     this.#cache = cache;
     this.#known = new KnownLinks(cache);
     this.#journal = journal;
     this.#lanes = lanes;
     this.#clock = clock;
     this.#storeClock = cache.clock;
-    this.#proxies = trustedProxies.length === 0 ? null : new TrustedProxies(trustedProxies);
+    this.#proxies = trustedProxies.length === 0 ? null : new TrustedProxies(trustedProxies, proxySecret);
     this.#addresses = addresses;
     this.#queryFilter = queryFilter;
     this.#tokens = options.tokens;

@@ -110,6 +110,7 @@ const edgeOptions: EdgeOptions = {
   lanes: new ClickLanes(journal, config.LOG_PARTITIONS),
   clock: systemClock,
   trustedProxies: config.TRUSTED_PROXIES,
+  proxySecret: config.PROXY_SECRET,
   addresses: new AddressWriter(config.ADDRESS_KEY),
   queryFilter: new QueryFilter(config.DROPPED_QUERY_PARAMETERS),
   shortUrl: shortUrlWith(config),

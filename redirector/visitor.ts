@@ -2,7 +2,7 @@
  * Reads the fields of a request before the handler returns, because uWebSockets.js invalidates the request after that.
  */
 import type { AddressWriter } from '#common/address-writer.ts';
-import type { TrustedProxies } from '#common/http/peer.ts';
+import type { Forwarded, TrustedProxies } from '#common/http/peer.ts';
 import { asBytes, type HttpRequest } from '#common/http/uws.ts';
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
@@ -28,7 +28,7 @@ export function hasLength(req: HttpRequest): boolean {
 /** @param ip the address of the connection. */
 export function readVisitor(req: HttpRequest, ip: string, proxies: TrustedProxies | null): Visitor {
   return {
-    ip: proxies?.has(ip) ? proxies.peer(ip, false, forwardedFor(req), '').ip : ip,
+    ip: proxies?.has(ip) ? proxies.peer(ip, false, forwardedBy(req)).ip : ip,
     user_agent: req.getHeader(userAgent),
     language: req.getHeader(acceptLanguage),
     referrer: requestOriginOf(req.getHeader(referer)),
@@ -70,12 +70,14 @@ function plainOriginEnd(referrer: string): number {
  * X-Forwarded-For with all its lines, which are one list (RFC 9110 section 5.3). `getHeader` returns only the first,
  * which is the client's own if a proxy adds a line instead of an entry.
  */
-function forwardedFor(req: HttpRequest): string {
+function forwardedBy(req: HttpRequest): Forwarded {
   let list = '';
+  let secret = '';
   req.forEach((name, value) => {
     if (name === 'x-forwarded-for') list = list === '' ? value : `${list}, ${value}`;
+    if (name === 'x-signpost-proxy') secret = value;
   });
-  return list;
+  return { for: list, proto: '', secret };
 }
 
 /**

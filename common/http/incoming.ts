@@ -40,6 +40,7 @@ const mustBeSingle = new Set([
   'authorization',
   'x-api-key',
   'x-forwarded-proto',
+  'x-signpost-proxy',
 ]);
 
 /** Collects a body of at most `bytesMax`, copying each chunk, since uWebSockets.js reuses its memory. */

@@ -1,4 +1,5 @@
 /** The client's address: that of the socket, or the one given by a trusted proxy. */
+import { timingSafeEqual } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -22,12 +23,25 @@ const addressCharsMax = 64;
 /** Addresses whose parsed form is cached: parsing takes longer than everything else done with an address. */
 const seenMax = 10_000;
 
-/** Networks in CIDR notation. A plain address is a network of one. @throws if one is neither. */
+/** What a request says about its client. */
+export interface Forwarded {
+  readonly for: string;
+  readonly proto: string;
+  /** X-Signpost-Proxy */
+  readonly secret: string;
+}
+
+/**
+ * Networks in CIDR notation. A plain address is a network of one. @throws if one is neither. With a secret, an address of
+ * these networks is a proxy only in requests that have it.
+ */
 export class TrustedProxies {
   readonly #networks: readonly Network[];
+  readonly #secret: Buffer;
   readonly #seen = new Map<string, Seen>();
 
-  constructor(networks: readonly string[]) {
+  constructor(networks: readonly string[], secret = '') {
+    this.#secret = Buffer.from(secret);
     this.#networks = networks.map((text) => {
       if (text.includes('/')) return ipaddr.parseCIDR(text);
       const address = ipaddr.process(text);
@@ -43,12 +57,12 @@ export class TrustedProxies {
    * The client behind the socket. From an untrusted peer every X-Forwarded-* header is ignored; from a trusted one the
    * client is the right-most entry of X-Forwarded-For that is not itself a trusted proxy.
    */
-  peer(socketIp: string, isTls: boolean, forwardedFor: string, forwardedProto: string): Peer {
+  peer(socketIp: string, isTls: boolean, forwarded: Forwarded): Peer {
     const socket = this.#look(socketIp);
     const ip = socket.ip ?? socketIp;
-    if (!socket.isProxy) return { ip, isHttps: isTls, isProxied: false };
-    const isHttps = forwardedProto === '' ? isTls : forwardedProto.trim().toLowerCase() === 'https';
-    const chain = forwardedFor.split(',');
+    if (!socket.isProxy || !this.#isSecret(forwarded.secret)) return { ip, isHttps: isTls, isProxied: false };
+    const isHttps = forwarded.proto === '' ? isTls : forwarded.proto.trim().toLowerCase() === 'https';
+    const chain = forwarded.for.split(',');
     let client = ip;
     for (let at = chain.length - 1; at >= 0; at--) {
       const entry = this.#look((chain[at] ?? '').trim());
@@ -57,6 +71,12 @@ export class TrustedProxies {
       if (!entry.isProxy) break;
     }
     return { ip: client, isHttps, isProxied: true };
+  }
+
+  #isSecret(text: string): boolean {
+    if (this.#secret.length === 0) return true;
+    const given = Buffer.from(text);
+    return given.length === this.#secret.length && timingSafeEqual(given, this.#secret);
   }
 
   #look(text: string): Seen {

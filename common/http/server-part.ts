@@ -66,6 +66,7 @@ export class ServerPart implements Part {
       httpPort: config.API_HTTP_PORT === 0 ? null : config.API_HTTP_PORT,
       certificates: this.#certificates?.certificates ?? [],
       trustedProxies: config.TRUSTED_PROXIES,
+      proxySecret: config.PROXY_SECRET,
       corsOrigins: config.CORS_ORIGINS,
       hstsSeconds: config.HSTS_SECONDS,
       routes: this.#routes,

@@ -218,6 +218,29 @@ test.each([
   await expect(start).rejects.toThrow(why);
 });
 
+test('with a secret, a request without it is not taken for a proxy’s', async () => {
+  const proxySecret = 'a secret of the proxy with enough characters';
+  const own = await HttpServer.start({
+    host: '127.0.0.1',
+    httpsPort: null,
+    httpPort: 0,
+    trustedProxies: ['127.0.0.1'],
+    proxySecret,
+    corsOrigins: [],
+    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard, isOutage: () => false }),
+    guardUnknown: guard,
+    onFailure: (error) => failures.push(error),
+  });
+  const statusWith = async (proof: Record<string, string>) => {
+    const url = `http://127.0.0.1:${own.httpPort}/v1/things/t1?limit=3`;
+    return (await fetch(url, { method: 'POST', headers: { ...json, ...proof }, body: '{"name":"x"}' })).status;
+  };
+  expect(await statusWith({})).toBe(403);
+  expect(await statusWith({ 'x-signpost-proxy': 'another secret of the proxy with enough of them' })).toBe(403);
+  expect(await statusWith({ 'x-signpost-proxy': proxySecret })).toBe(200);
+  await own.stop(1000);
+});
+
 test('a valid request reaches its handler with parameters, query, body, caller and client address', async () => {
   const answer = await post('{"name":"x"}', {}, '?limit=3');
   expect(await answer.json()).toEqual({

@@ -44,6 +44,7 @@ export interface ServerOptions {
   /** Of the HTTPS port; the first is the default. */
   readonly certificates?: readonly Certificate[];
   readonly trustedProxies: readonly string[];
+  readonly proxySecret?: string;
   readonly corsOrigins: readonly string[];
   /** For how long browsers must use only HTTPS; 0 or absent sends no such header. */
   readonly hstsSeconds?: number;
@@ -85,7 +86,7 @@ export class HttpServer {
 
   private constructor(options: ServerOptions) {
     this.#options = options;
-    this.#proxies = new TrustedProxies(options.trustedProxies);
+    this.#proxies = new TrustedProxies(options.trustedProxies, options.proxySecret);
     this.#cors = new Cors(options.corsOrigins);
     this.#hsts = hstsValue(options.hstsSeconds ?? 0);
   }
@@ -193,12 +194,11 @@ export class HttpServer {
     const { headers, fault: headerFault } = readHeaders(req);
     const url = req.getUrl();
     const path = url.startsWith(`${BASE}/`) ? url.slice(BASE.length) : '';
-    const peer = this.#proxies.peer(
-      origin.connections.addressOf(res),
-      origin.isTls,
-      headers['x-forwarded-for'] ?? '',
-      headers['x-forwarded-proto'] ?? '',
-    );
+    const peer = this.#proxies.peer(origin.connections.addressOf(res), origin.isTls, {
+      for: headers['x-forwarded-for'] ?? '',
+      proto: headers['x-forwarded-proto'] ?? '',
+      secret: headers['x-signpost-proxy'] ?? '',
+    });
     exchange.addLines(this.#cors.lines(path, headers['origin'] ?? ''));
     if (this.#hsts !== '' && peer.isHttps) exchange.addLines(`\r\nStrict-Transport-Security: ${this.#hsts}`);
     const isPreflight = method === 'options' && headers['access-control-request-method'] !== undefined;

@@ -16,7 +16,7 @@ const limits = [
 ] as const;
 /** What determines how an edge records a person's data. */
 const privacy = ['ADDRESS_KEY', 'DROPPED_QUERY_PARAMETERS'] as const;
-const tls = ['TLS_CERT_FILE', 'TLS_KEY_FILE', 'TRUSTED_PROXIES', 'HSTS_SECONDS'] as const;
+const tls = ['TLS_CERT_FILE', 'TLS_KEY_FILE', 'TRUSTED_PROXIES', 'PROXY_SECRET', 'HSTS_SECONDS'] as const;
 const apiServer = ['API_HOST', 'API_PORT', 'API_HTTP_PORT', 'CORS_ORIGINS', ...tls] as const;
 const oauth = [
   ...(['OAUTH_GOOGLE_CLIENT_ID', 'OAUTH_GOOGLE_CLIENT_SECRET', 'OAUTH_GOOGLE_ISSUER'] as const),

@@ -9,7 +9,8 @@ import {
   type ToolConfig,
 } from './config-roles.ts';
 import { fileOf, givenText } from './secret-files.ts';
-import { type Config, Fault, type Setting, type SettingName, settings } from './settings.ts';
+import { Fault, type Setting } from './setting-kinds.ts';
+import { type Config, type SettingName, settings } from './settings.ts';
 import { isServiceLink, unknownSettings } from './unknown-settings.ts';
 
 export class ConfigError extends Error {

@@ -3,7 +3,8 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { releaseVersion } from './release.ts';
-import { type Config, type Setting, settings } from './settings.ts';
+import type { Setting } from './setting-kinds.ts';
+import { type Config, settings } from './settings.ts';
 
 /**
  * Whether a process was ever ready with this release and these secrets. A wrong password then gets no visitors, while a

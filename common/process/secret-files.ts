@@ -1,6 +1,7 @@
 /** Secrets in files, as Docker, Kubernetes and systemd (LoadCredential) mount them: NAME_FILE instead of NAME. */
 import { closeSync, openSync, readSync } from 'node:fs';
-import { Fault, type Setting, settings } from './settings.ts';
+import { Fault, type Setting } from './setting-kinds.ts';
+import { settings } from './settings.ts';
 
 const secretBytesMax = 65_536;
 

@@ -18,6 +18,7 @@ import { type Call, type Reply, Stack } from './stack.ts';
 const phone =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1';
 const apiHost = 'api.example.com';
+const secret = 'a-secret-of-the-proxy-with-enough-characters';
 
 let apiPort: number;
 let dns: DnsForTest;
@@ -34,6 +35,7 @@ beforeAll(async () => {
     API_PUBLIC_URL: `https://${apiHost}/v1`,
     API_HTTP_PORT: String(apiPort),
     TRUSTED_PROXIES: '127.0.0.1',
+    PROXY_SECRET: secret,
     REDIRECTOR_HTTPS_PORT: '0',
     DNS_SERVERS: dns.address,
   });
@@ -41,7 +43,13 @@ beforeAll(async () => {
     readFileSync(join(stack.dataDir, 'processes.json'), 'utf8'),
   );
   const origin = listed.find(({ name }) => name === 'origin')?.metrics_url ?? '';
-  caddy = await Caddy.start({ apiHost, apiPort, linkPort: stack.redirectorPort, tlsQuestion: `${origin}/tls-allowed` });
+  caddy = await Caddy.start({
+    secret,
+    apiHost,
+    apiPort,
+    linkPort: stack.redirectorPort,
+    tlsQuestion: `${origin}/tls-allowed`,
+  });
   call = await stack.loggedIn();
 });
 afterAll(async () => {
@@ -114,7 +122,7 @@ test('the API answers over HTTPS on its own host, and counts requests by the vis
 test('behind nginx, links and the API work over HTTPS, and a visitor cannot claim another address', async (context) => {
   skipWithout(caddyProgram !== undefined && nginxProgram !== undefined, 'caddy or nginx', context);
   const files = { certFile: join(stack.dataDir, 'tls', 'cert.pem'), keyFile: join(stack.dataDir, 'tls', 'key.pem') };
-  const nginx = await Nginx.start({ apiPort, linkPort: stack.redirectorPort, ...files });
+  const nginx = await Nginx.start({ secret, apiPort, linkPort: stack.redirectorPort, ...files });
   try {
     const app = await newApp('Nginx');
     const link = await newLink(app.id);

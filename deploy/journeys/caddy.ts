@@ -25,6 +25,8 @@ interface CaddyJson {
 }
 
 export interface CaddySettings {
+  /** PROXY_SECRET of the installation. */
+  readonly secret?: string;
   readonly apiHost: string;
   readonly apiPort: number;
   readonly linkPort: number;
@@ -74,7 +76,8 @@ export class Caddy {
     for (const policy of config.apps.tls.automation.policies) policy.issuers = [{ module: 'internal' }];
     const file = join(folder, 'caddy.json');
     writeFileSync(file, JSON.stringify(config));
-    const child = spawn('env', [`HOME=${folder}`, caddyProgram, 'run', '--config', file], { stdio: 'ignore' });
+    const environment = [`HOME=${folder}`, `SIGNPOST_PROXY_SECRET=${settings.secret ?? ''}`];
+    const child = spawn('env', [...environment, caddyProgram, 'run', '--config', file], { stdio: 'ignore' });
     const caddy = new Caddy(folder, port, child);
     await vi.waitFor(async () => expect((await caddy.get(settings.apiHost, '/v1/version')).status).toBe(200), {
       timeout: 30_000,

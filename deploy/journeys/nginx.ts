@@ -15,6 +15,8 @@ import { findProgram } from '#deploy/local/programs.ts';
 export const nginxProgram = findProgram(['nginx'], ['/usr/sbin']);
 
 export interface NginxSettings {
+  /** PROXY_SECRET of the installation. */
+  readonly secret?: string;
   readonly apiPort: number;
   readonly linkPort: number;
   readonly certFile: string;
@@ -67,6 +69,7 @@ export class Nginx {
       text
         .replaceAll('127.0.0.1:8445', `127.0.0.1:${settings.apiPort}`)
         .replaceAll('127.0.0.1:8080', `127.0.0.1:${settings.linkPort}`)
+        .replaceAll('X-Signpost-Proxy ""', `X-Signpost-Proxy "${settings.secret ?? ''}"`)
         .replaceAll('127.0.0.1:9;', `127.0.0.1:${settings.otherPort ?? 9};`)
         .replaceAll(/listen \[::\]:(\d+)(.*);/g, (_, port: string, rest: string) =>
           hasIpv6 ? `listen [::1]:${port === '443' ? https : http}${rest};` : '',

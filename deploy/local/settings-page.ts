@@ -1,6 +1,7 @@
 /** docs/settings.md, generated from the table of settings and from what each process reads. */
 import { type ProcessRole, settingsOfRole } from '#common/process/config-roles.ts';
-import { type Setting, type SettingName, settings } from '#common/process/settings.ts';
+import type { Setting } from '#common/process/setting-kinds.ts';
+import { type SettingName, settings } from '#common/process/settings.ts';
 
 /** The origin is the API and the gateway in one process. */
 const roles = (Object.keys(settingsOfRole) as ProcessRole[]).filter((role) => role !== 'origin');

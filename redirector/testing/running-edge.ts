@@ -171,6 +171,7 @@ export class TestEdge {
     options: {
       journalBytesMax?: number;
       trustedProxies?: string[];
+      proxySecret?: string;
       diskCacheFolder?: string;
       beaconClock?: Clock;
       /** This machine's clock; the real one if absent. */
@@ -236,6 +237,7 @@ export class TestEdge {
       lanes,
       clock,
       trustedProxies,
+      proxySecret: options.proxySecret ?? '',
       addresses: new AddressWriter('a key for tests that is long enough'),
       queryFilter: new QueryFilter(['token', 'password', 'email', 'code', 'signature']),
       shortUrl: shortUrlWith({ SHORT_LINK_SCHEME: 'https', SHORT_LINK_PORT: 0 }),
