@@ -15,6 +15,7 @@ const byReason = {
   scope_missing: 'server-keys',
   sdk_links_off: 'authentication',
   server_key_not_accepted: 'server-keys',
+  slow_body: 'errors',
   taken: 'many-links',
   totp_invalid: 'second-factor',
   totp_required: 'second-factor',

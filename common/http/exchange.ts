@@ -4,7 +4,7 @@
  * response must not be touched, and nothing here does.
  */
 import type { FollowedRequest } from '#common/tracing/request-traces.ts';
-import { type ErrorCode, type Rejection, statusOf } from './rejection.ts';
+import type { ErrorCode, Rejection } from './rejection.ts';
 import type { Answer } from './route.ts';
 import { endHead, type HttpResponse } from './uws.ts';
 
@@ -18,6 +18,7 @@ const reasons: Readonly<Record<number, string>> = {
   401: '401 Unauthorized',
   403: '403 Forbidden',
   404: '404 Not Found',
+  408: '408 Request Timeout',
   429: '429 Too Many Requests',
   500: '500 Internal Server Error',
 };
@@ -46,6 +47,8 @@ export class Exchange {
   /** A HEAD gets only headers: a body would be read as the beginning of the next answer. */
   isHead = false;
   isBodyComplete = false;
+  /** Bytes of the body that have arrived. */
+  bodyBytes = 0;
   /** Its trace, if it is sampled. */
   followed: FollowedRequest | undefined;
   /** One of the dashboard's files. */
@@ -79,6 +82,13 @@ export class Exchange {
     res.onAborted(() => this.#close());
   }
 
+  /** uWebSockets.js cuts a request whose body comes slower than 16 kB/s for ten seconds; this begins its time anew. */
+  keepReading(): void {
+    if (this.isClosed) return;
+    this.#res.pause();
+    this.#res.resume();
+  }
+
   whenAborted(callback: () => void): void {
     this.#onAbort = callback;
   }
@@ -99,7 +109,7 @@ export class Exchange {
     const headers: Record<string, string> = {};
     if (rejection.retryAfterSeconds !== null) headers['Retry-After'] = String(rejection.retryAfterSeconds);
     if (code === 'UNAUTHORIZED') headers['WWW-Authenticate'] = 'Bearer';
-    this.answer({ status: statusOf[code], body: rejection.body, headers });
+    this.answer({ status: rejection.status, body: rejection.body, headers });
   }
 
   answer(answer: Answer): void {

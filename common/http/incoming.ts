@@ -51,6 +51,7 @@ export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: num
     exchange.whenAborted(() => settle(invalid('body', 'the connection closed before the body was complete')));
     res.onData((chunk, isLast) => {
       size += chunk.byteLength;
+      exchange.bodyBytes = size;
       if (size > bytesMax) {
         parts = [];
         // The rest is not read: the answer is sent now, and the connection closed.

@@ -47,6 +47,11 @@ export class Rejection {
     this.linkId = more.linkId ?? null;
   }
 
+  /** The HTTP status. */
+  get status(): number {
+    return this.reason === 'slow_body' ? 408 : statusOf[this.code];
+  }
+
   /** The error envelope. */
   get body(): { readonly error: object } {
     const [first, second] = this.errors;
@@ -77,6 +82,13 @@ export const unavailable = (
   message = 'A part of the service is unavailable. Try again later.',
   retryAfterSeconds = 5,
 ) => new Rejection('INTERNAL_ERROR', message, { retryAfterSeconds });
+
+/** The body arrives too slowly. Nothing was changed; a smaller one may arrive in time. It is 408 with the code of what may be retried. */
+export const tooSlow = () =>
+  new Rejection('INTERNAL_ERROR', 'The body of the request arrived too slowly. Try again with a smaller one.', {
+    retryAfterSeconds: 1,
+    reason: 'slow_body',
+  });
 
 export function invalid(field: string, message: string): Rejection {
   return new Rejection('VALIDATION_ERROR', `${field}: ${message}`, { errors: [{ field, message }] });

@@ -241,6 +241,59 @@ test('with a secret, a request without it is not taken for a proxy’s', async (
   await own.stop(1000);
 });
 
+/** Sends the head of a request at once, and its body in pieces, each after the pause. @returns all that was answered. */
+function trickle(port: number, body: string, pieceBytes: number, pauseMs: number): Promise<string> {
+  return new Promise((done, fail) => {
+    const socket = connect(port, '127.0.0.1');
+    const lines = Object.entries({ ...json, host: 'api', 'content-length': String(body.length) });
+    socket.write(`POST /v1/things/t1?limit=3 HTTP/1.1\r\n${lines.map((line) => line.join(': ')).join('\r\n')}\r\n\r\n`);
+    let at = 0;
+    const timer = setInterval(() => {
+      socket.write(body.slice(at, at + pieceBytes));
+      at += pieceBytes;
+      if (at >= body.length) clearInterval(timer);
+    }, pauseMs);
+    let text = '';
+    socket.on('data', (bytes) => {
+      text += bytes.toString();
+      if (text.includes('"greeting"')) socket.end();
+    });
+    socket.on('close', () => {
+      clearInterval(timer);
+      done(text);
+    });
+    socket.on('error', fail);
+  });
+}
+
+test('a slow body is accepted while it keeps to the least rate; a slower one gets a 408 that says so, and its connection is closed', async () => {
+  const own = await HttpServer.start({
+    host: '127.0.0.1',
+    httpsPort: null,
+    httpPort: 0,
+    trustedProxies: ['127.0.0.1'],
+    corsOrigins: [],
+    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard, isOutage: () => false }),
+    guardUnknown: guard,
+    onFailure: (error) => failures.push(error),
+    bodyPace: { graceMs: 100, bytesPerSecondMin: 1_000, msMax: 3_000 },
+  });
+  const body = JSON.stringify({ name: 'x'.repeat(4_000) });
+  const [steady, slow, endless] = await Promise.all([
+    trickle(own.httpPort, body, 200, 100),
+    trickle(own.httpPort, body, 10, 100),
+    trickle(own.httpPort, 'z'.repeat(60_000), 200, 100),
+  ]);
+  expect(steady).toMatch(/^HTTP\/1.1 200/);
+  for (const refused of [slow, endless]) {
+    expect(refused).toMatch(/^HTTP\/1.1 408 Request Timeout\r\n/);
+    expect(refused).toMatch(/\r\nConnection: close\r\n/i);
+    expect(refused).toContain('"reason":"slow_body"');
+    expect(refused).toContain('Retry-After: 1');
+  }
+  await own.stop(1000);
+});
+
 test('a valid request reaches its handler with parameters, query, body, caller and client address', async () => {
   const answer = await post('{"name":"x"}', {}, '?limit=3');
   expect(await answer.json()).toEqual({

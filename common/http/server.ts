@@ -16,19 +16,27 @@ import { finishBody, type Guard, type Incoming, type MountedRoute } from './moun
 import { type Peer, TrustedProxies } from './peer.ts';
 import { Port } from './port.ts';
 import { emptyBody, type RawBody } from './raw-body.ts';
-import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
+import { forbidden, notFound, Rejection, tooSlow, unavailable } from './rejection.ts';
 import type { RequestTimes } from './request-times.ts';
 import type { Answer } from './route.ts';
 import { type HttpRequest, type HttpResponse, hstsValue, type TemplatedApp } from './uws.ts';
 
 const BASE = '/v1';
-const BODY_DEADLINE_MS = 10_000;
 const ANSWER_DEADLINE_MS = 30_000;
 const SWEEP_INTERVAL_MS = 1_000;
 const OPEN_REQUESTS_MAX = 10_000;
 /** A client that is sending requests on a connection sends the next one within this time. */
 const IDLE_GRACE_MS = 1_000;
 const STOP_POLL_MS = 10;
+
+/** How slowly a body may arrive: faster than this on average after the first seconds, and not for longer than `msMax`. */
+export interface BodyPace {
+  readonly graceMs: number;
+  readonly bytesPerSecondMin: number;
+  readonly msMax: number;
+}
+/** 2G at its worst sends 2 kB/s. A client that trickles holds a place for as long as one that sends in earnest. */
+const bodyPace: BodyPace = { graceMs: 20_000, bytesPerSecondMin: 1_000, msMax: 180_000 };
 
 /** Files for browsers, from memory. They are not charged to any limit. */
 export interface Pages {
@@ -61,6 +69,8 @@ export interface ServerOptions {
   readonly onFailure: (error: unknown, where: string, requestId: string) => void;
   /** Called for every other answer with 500, because a store is unavailable or the process is overloaded. */
   readonly onUnavailable?: (where: string, requestId: string) => void;
+  /** For tests. */
+  readonly bodyPace?: BodyPace;
 }
 
 /** The port that a request came in by. */
@@ -286,21 +296,30 @@ export class HttpServer {
     }
   }
 
-  /** uWebSockets.js has no time limit while an answer is pending or a body arrives slowly: this is it. */
+  /** The time limits of bodies and answers. */
   #cutSlow(): void {
     const nowMs = performance.now();
     for (const exchange of this.#open.values()) {
       const ageMs = nowMs - exchange.startedMs;
       if (exchange.isAnswering) {
         if (exchange.isStalled(nowMs)) exchange.cut();
-      } else if (!exchange.isBodyComplete && ageMs > BODY_DEADLINE_MS) {
+      } else if (!exchange.isBodyComplete) {
+        if (ageMs < timeFor(exchange.bodyBytes, this.#options.bodyPace ?? bodyPace)) {
+          exchange.keepReading();
+          continue;
+        }
         exchange.closesConnection = true;
-        exchange.reject(invalid('body', `did not arrive within ${BODY_DEADLINE_MS / 1000} s`));
+        exchange.reject(tooSlow());
       } else if (ageMs > ANSWER_DEADLINE_MS) {
         exchange.reject(unavailable('The server took too long. Try again later.'));
       }
     }
   }
+}
+
+/** Milliseconds within which so many bytes must have arrived. */
+function timeFor(bytes: number, { graceMs, bytesPerSecondMin, msMax }: BodyPace): number {
+  return Math.min(msMax, graceMs + (bytes / bytesPerSecondMin) * 1000);
 }
 
 /** Path parameters, decoded; null if one is not valid percent-encoding or contains a NUL, which no id does. */

@@ -34,7 +34,8 @@ const usualHosts: Readonly<Partial<Record<Source, string>>> = {
 type ChosenColumns = Readonly<Partial<Record<(typeof columnNames)[number], string>>>;
 
 /** Limits of the API. */
-const partBytesMax = 4_194_304;
+/** Small enough for a slow network, and few enough for the rate limit. */
+const partBytesOf = (fileBytes: number) => Math.max(524_288, Math.ceil(fileBytes / 90));
 const fileBytesMax = 134_217_728;
 const headerBytes = 65_536;
 
@@ -157,11 +158,12 @@ function useUpload(body: Body<'POST /imports'>) {
   const begin = useMutation({
     mutationFn: async (file: File) => {
       const { id } = await call('POST /imports', { body });
-      for (let from = 0, number = 1; from < file.size; from += partBytesMax, number++) {
-        const part = file.slice(from, from + partBytesMax);
+      const partBytes = partBytesOf(file.size);
+      for (let from = 0, number = 1; from < file.size; from += partBytes, number++) {
+        const part = file.slice(from, from + partBytes);
         const params = { import_id: id, number: String(number) };
         await withRetries(() => call('PUT /imports/{import_id}/parts/{number}', { params, file: part }));
-        setSent(Math.min(from + partBytesMax, file.size));
+        setSent(Math.min(from + partBytes, file.size));
       }
       return call('POST /imports/{import_id}/check', { params: { import_id: id } });
     },
