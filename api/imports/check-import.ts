@@ -150,7 +150,7 @@ function storeRows(
     return { number: first + at, line, link };
   });
   return run.chunk(async (tenant) => {
-    const decided = await decideRows(tenant, app, run.row.id, rows);
+    const decided = await decideRows(tenant, app, run.row.id, rows, run.nowMs);
     const stored = [run.row.id, app.id, JSON.stringify(decided)];
     await tenant.query(store, stored);
     await tenant.query(storeCodes, stored);

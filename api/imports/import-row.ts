@@ -47,7 +47,7 @@ export const rowReasons = [
     'other_app',
     'targeting',
   ],
-  ...['not_read', 'no_destination', 'invalid', 'repeated', 'taken', 'differs', 'deleted'],
+  ...['not_read', 'no_destination', 'invalid', 'loop', 'repeated', 'taken', 'differs', 'deleted'],
 ] as const;
 export type RowReason = (typeof rowReasons)[number];
 

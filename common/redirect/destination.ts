@@ -27,6 +27,7 @@ export type Destination =
       readonly kind: 'web';
       readonly href: string;
       readonly redirect: string;
+      readonly host: string;
       readonly url: string;
       readonly utm: UtmTexts;
     }
@@ -38,6 +39,12 @@ export type Destination =
       readonly utm: UtmTexts;
     }
   | { readonly kind: 'page'; readonly href: string; readonly redirect: string };
+
+/** How many hosts of this installation redirected a visit before (redirector/hops.ts). */
+export const HOPS_PARAMETER = 'signpost_hop';
+
+/** Parameters that a destination cannot fix. */
+const isOfVisit = (name: string) => name.startsWith('utm_') || name === HOPS_PARAMETER;
 
 export function utmOf(link: LinkSnapshot): UtmTexts {
   return utmFrom((name) => link[name] ?? '');
@@ -126,7 +133,8 @@ export function webDestination(given: string | null, utm: UtmTexts): Destination
   const url = parsedWebUrl(text.includes('utm_') ? text : withUtm(text, utm));
   if (url === null) return null;
   if (text.includes('utm_')) append(url, missing(utm, new Set(url.searchParams.keys())));
-  return { kind: 'web', href: url.href, redirect: redirectHead + url.href, url: text, utm };
+  const { href, hostname } = url;
+  return { kind: 'web', href, redirect: redirectHead + href, host: hostname, url: text, utm };
 }
 
 function parsedWebUrl(text: string): URL | null {
@@ -162,8 +170,8 @@ function withQuery({ url: text, utm }: Extract<Destination, { kind: 'web' }>, qu
   const given = pairsOf(query);
   const names = given.map(pairName);
   const ownNames = own.map(pairName);
-  const ownWins = new Set(ownNames.filter((name) => name !== '' && !name.startsWith('utm_')));
-  const kept = own.filter((_, at) => !ownNames[at]?.startsWith('utm_') || !names.includes(ownNames[at]));
+  const ownWins = new Set(ownNames.filter((name) => name !== '' && !isOfVisit(name)));
+  const kept = own.filter((_, at) => !isOfVisit(ownNames[at] ?? '') || !names.includes(ownNames[at] ?? ''));
   const added = given.filter((_, at) => !ownWins.has(names[at] ?? ''));
   if (kept.length < own.length || added.length > 0)
     setQuery(url, [...kept, ...added, ...missing(utm, new Set([...ownNames, ...names]))]);
