@@ -37,6 +37,7 @@ export interface ImportedLink {
 export const rowReasons = [
   ...[
     'not_text',
+    'extra_cells',
     'bad_code',
     'other_host',
     'too_many',
