@@ -2,6 +2,7 @@
 import type { Note, Noted } from '#api/audit-trail.ts';
 import { storedFields, typedLinkFields } from '#api/link-records.ts';
 import type { Clock } from '#common/clock.ts';
+import { toJson } from '#common/exact-json.ts';
 import { invalidFields, Rejection, taken } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { type LinkRow, linkColumns, linkWithCode } from '#common/links/link.ts';
@@ -128,7 +129,7 @@ async function insert(
       ...storedFields({ ...fields, short_code: fields.short_code ?? newShortCode() }),
     };
   });
-  const created = await tenant.query<LinkRow>(insertion, [JSON.stringify(rows), new Date(nowMs)]);
+  const created = await tenant.query<LinkRow>(insertion, [toJson(rows), new Date(nowMs)]);
   for (const row of created) outcomes.set(ids.get(row.id) ?? -1, row);
   return items.filter(({ at }) => !outcomes.has(at));
 }

@@ -158,7 +158,8 @@ const platforms: readonly (readonly [Platform, LinkRule['platform']])[] = [
 function* defaultTargets(link: LinkSnapshot, app: LinkedApp, conditions: Conditions): Generator<Target> {
   for (const [name, platform] of platforms) {
     const narrowed = narrow(conditions, { platform: platform ?? [] });
-    const found = narrowed && destinationOf(link, app, name);
+    if (narrowed === null) continue;
+    const found = destinationOf(link, app, name);
     if (found?.destination.kind !== 'web') continue;
     const url = found.rule === 'app.fallback_url' ? null : found.destination.url;
     yield { field: url === null ? 'fallback_url' : found.rule.slice('link.'.length), url, conditions: narrowed };
