@@ -1,6 +1,7 @@
 /** The device that a user agent describes, for statistics and for link rules, which use the same names. */
+
 import Bowser from 'bowser';
-import { isbot } from 'isbot';
+import { isBotAgent } from '#common/bots.ts';
 import { readUserAgent } from './user-agent.ts';
 
 export const clickPlatforms = ['ios', 'android', 'desktop', 'other'] as const;
@@ -24,7 +25,7 @@ export function deviceOf(userAgent: string): ClickDevice {
   const { browser, os, platform } = Bowser.parse(userAgent === '' ? ' ' : userAgent);
   const facts = readUserAgent(userAgent);
   const system = os.name ?? '';
-  const isBot = isbot(userAgent);
+  const isBot = isBotAgent(userAgent);
   const name = facts.app ?? browser.name ?? '';
   if (facts.family === 'other') {
     return {

@@ -12,12 +12,18 @@ export type DeviceFamily = 'ios' | 'android' | 'other';
  */
 const iPadInDisguise = /\bMobile\/|iPad\d|\biOS \d|\b(?:CriOS|FxiOS|EdgiOS|OPiOS|OPT)\//;
 
+/** Facebook's apps without a browser's user agent: `[FBAN/FB4A;…;FBPN/com.facebook.katana;…]`, `[FBAN/FBIOS;…;FBSN/iOS;…]`. */
+const facebookOnAndroid = /\bFB(?:AN|_IAB)\/(?:FB4A|Orca-Android|EMA|PAAA|\w*ForAndroid)\b|\bFBPN\/com\./;
+const facebookOnIos = /\bFBAN\/(?:FBIOS|\w*ForiOS)\b|\bFBSN\/(?:iOS|iPadOS|iPhone OS)\b/;
+
 export function familyOf(userAgent: string): DeviceFamily {
   // Windows phones also name iPhone and Android in order to get mobile sites.
   if (userAgent.includes('Windows Phone') || userAgent.includes('IEMobile')) return 'other';
-  if (/\b(?:iPhone|iPad|iPod)\b/.test(userAgent)) return 'ios';
+  if (/\b(?:iPhone|iPad|iPod)(?:\b|\d)/.test(userAgent)) return 'ios';
   if (userAgent.includes('Macintosh')) return isDisguisedIpad(userAgent) ? 'ios' : 'other';
   if (/\bAndroid\b/.test(userAgent)) return 'android';
+  if (facebookOnAndroid.test(userAgent)) return 'android';
+  if (facebookOnIos.test(userAgent)) return 'ios';
   // Apps that load a link with the system's HTTP client and no browser.
   if (userAgent.includes('CFNetwork/') && /\biOS\b|iPhone|iPad/.test(userAgent)) return 'ios';
   return 'other';

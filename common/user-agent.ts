@@ -91,8 +91,21 @@ function appleFacts(text: string): UserAgentFacts {
   };
 }
 
+/**
+ * Apps that were built with tools from before iOS 26 are told that it is 19: `OS 19_0`, also in their web views. No system was ever
+ * called 19 to 25.
+ */
+export function iosVersion([major = 0, ...rest]: readonly number[]): readonly number[] {
+  return major === 0 ? [] : [major >= 19 && major < FROZEN_SINCE ? major + 7 : major, ...rest];
+}
+
+/** The same of a version as text. */
+export function iosVersionText(text: string): string {
+  return text.replace(/^(?:19|2[0-5])(?=\.|$)/, (major) => String(Number(major) + 7));
+}
+
 type Versions = Pick<UserAgentFacts, 'os_version' | 'os_version_min'>;
-const known = (os_version: readonly number[]): Versions => ({ os_version, os_version_min: [] });
+const known = (os_version: readonly number[]): Versions => ({ os_version: iosVersion(os_version), os_version_min: [] });
 
 /** The first version of iOS whose user agents name 18 instead. */
 const FROZEN_SINCE = 26;

@@ -36,6 +36,7 @@ export const answerKinds = [
   'unavailable',
   'method_not_allowed',
   'bad_request',
+  'loop',
 ] as const;
 
 export type AnswerKind = (typeof answerKinds)[number];
@@ -61,6 +62,7 @@ export class Counters {
     unavailable: 0,
     method_not_allowed: 0,
     bad_request: 0,
+    loop: 0,
   };
   /** Clicks that were answered but not accepted by the journal. */
   not_recorded = 0;

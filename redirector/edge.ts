@@ -31,6 +31,7 @@ import type { ClickLanes } from './click-lanes.ts';
 import type { ClickOutcome } from './click-shares.ts';
 import type { Counters } from './counters.ts';
 import type { EdgeOptions } from './edge-options.ts';
+import { Hops } from './hops.ts';
 import { appPaths, sendHostFile } from './host-files.ts';
 import { KnownLinks } from './known-links.ts';
 import { LinkUnlocks } from './link-unlocks.ts';
@@ -41,6 +42,7 @@ import type { SignalTokens } from './signal-token.ts';
 import { UnrecordedAnswers } from './unrecorded-answers.ts';
 import { Visit, type VisitState } from './visit.ts';
 import {
+  acceptOf,
   hasLength,
   hostHeaderOf,
   isAmbiguous,
@@ -73,6 +75,7 @@ export class Edge {
   readonly #asked: EdgeOptions['asked'];
   readonly #shares: EdgeOptions['shares'];
   readonly #devices = new Devices();
+  readonly #hops: Hops;
   readonly #known: KnownLinks;
   readonly #unlocks: LinkUnlocks;
 
@@ -96,7 +99,8 @@ export class Edge {
     this.#asked = options.asked;
     this.#shares = options.shares;
     this.#unlocks = new LinkUnlocks(cache.clock);
-    this.#answers = new UnrecordedAnswers(this.#devices, cache.clock, options.countries, options.shares);
+    this.#hops = new Hops(cache.apps);
+    this.#answers = new UnrecordedAnswers(this.#devices, cache.clock, options.countries, options.shares, this.#hops);
     this.counters = this.#answers.counters;
     this.state = this.#answers.state;
   }
@@ -175,13 +179,13 @@ export class Edge {
 
   /** Handles a password that a visitor enters; with the right one, the visitor visits the link. */
   unlock(res: HttpResponse, req: HttpRequest, connections: Connections): void {
-    const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
+    const accept = req.getHeader('accept');
+    const manner = { isHead: false, wantsJson: wantsJson(accept), isLast: true };
     if (isAmbiguous(req)) {
       this.#answers.refuseForGood(res, 'bad_request', manner);
       return;
     }
     const host = requestHostOf(hostHeaderOf(req));
-    const accept = req.getHeader('accept');
     const sender = readVisitor(req, connections.addressOf(res), this.#proxies);
     this.#unlocks.read(res, (form) => {
       const code = form === null || !isHost(host) ? null : codeOfPath(form.path);
@@ -248,7 +252,7 @@ export class Edge {
     device: VisitorDevice,
     decision: RedirectDecision,
   ): void {
-    const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
+    const accepted = acceptOf(accept);
     const answer = (outcome: ClickOutcome) =>
       this.#answer(res, accepted, visitor, plan, device, outcome === 'taken' ? decision : plan.usedUp());
     // A browser that prefetches sends the request again if its user follows the link.
@@ -271,8 +275,7 @@ export class Edge {
     decision: RedirectDecision,
   ): void {
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
-      const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
-      this.#answers.refuse(res, decision.kind, this.#pageManner(accepted), plan.app);
+      this.#answers.refuse(res, decision.kind, this.#pageManner(acceptOf(accept)), plan.app);
       return;
     }
     if (decision.kind === 'password') {
@@ -283,12 +286,17 @@ export class Edge {
     const nowMs = this.#clock();
     const clickId = newId('clk', nowMs);
     const isPreview = decision.kind === 'preview';
+    const query = isPreview ? '' : this.#hops.onward(decision.destination, visitor.query, this.#storeClock());
+    if (query === null) {
+      this.#answers.refuse(res, 'loop', this.#pageManner(acceptOf(accept)), plan.app);
+      return;
+    }
     const tap = isPreview ? null : decision.tap;
-    const page = tap === null ? null : this.#tapPage(tap, plan.app, accept, visitor, device, clickId);
+    const page = tap === null ? null : this.#tapPage(tap, plan.app, accept, { ...visitor, query }, device, clickId);
     let visit: Visit;
     if (tap !== null && page !== null) visit = Visit.begin(this.state, res, 'tap_page', page, tap.policy);
     else {
-      const content = isPreview ? decision.html : redirectOf(decision.destination, visitor.query, clickId);
+      const content = isPreview ? decision.html : redirectOf(decision.destination, query, clickId);
       visit = Visit.begin(this.state, res, decision.kind, content);
     }
     const recorded = recordedVisitor(visitor, plan.app, nowMs, this.#addresses, this.#queryFilter);
@@ -305,8 +313,7 @@ export class Edge {
     device: VisitorDevice,
     clickId: string,
   ): string | null {
-    const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
-    if (!opensTapPage(accepted, is_prefetch, device, user_agent)) return null;
+    if (!opensTapPage(acceptOf(accept), is_prefetch, device, user_agent)) return null;
     // Signals are requested only if they can be used for matching.
     const token = privacy_mode === 'no_ip' || hours === 0 ? '' : this.#tokens.sign(clickId, hours);
     return tap.html({ clickId, query, user_agent, language, token, shortUrl: this.#shortUrl });
@@ -329,7 +336,7 @@ export class Edge {
       else if (visit.kind === 'refused') {
         // Never redirects to a destination that only the visit's query names.
         this.#countOrphan(app, visit.name, visit.visitor, isHead);
-        this.#answers.fallback(res, app, manner, 'long_link_refused');
+        this.#answers.fallback(res, app, given.query, manner, 'long_link_refused');
       } else if (visit.kind === 'link' && !isHead)
         this.#visit(res, accept, visit.visitor, new LinkPlan(app, visit.link), this.#storeClock());
       else
@@ -355,7 +362,7 @@ export class Edge {
         this.#answers.refuse(res, isOwnQuestion ? 'not_found' : 'unavailable', manner, app);
       else {
         this.#countOrphan(app, code, visitor, isHead);
-        this.#answers.fallback(res, app, manner, 'not_learned');
+        this.#answers.fallback(res, app, visitor.query, manner, 'not_learned');
       }
     };
     const mayAsk = !isHead && !isOwnQuestion && this.#isPerson(visitor);

@@ -56,7 +56,7 @@ export class KnownLinks {
     // Only forms that a browser sends: otherwise a client could fill the map with made-up headers or encodings of one
     // link.
     const code = isHostHeader(this.#header) ? codeOfPath(path) : null;
-    if (code === null || pathOfCode(code) !== path) return undefined;
+    if (code === null || (pathOfCode(code) !== path && `${pathOfCode(code)}/` !== path)) return undefined;
     const host = requestHostOf(this.#header);
     const app = this.#cache.apps.keep(host, nowMs);
     const link = this.#cache.links.keep(linkKey(host, code), nowMs);

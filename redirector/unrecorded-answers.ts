@@ -3,7 +3,7 @@ import type { Clock } from '#common/clock.ts';
 import type { HttpResponse } from '#common/http/uws.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { Countries } from '#common/redirect/compiled-rules.ts';
-import { redirectOf } from '#common/redirect/destination.ts';
+import { type Destination, redirectOf } from '#common/redirect/destination.ts';
 import type { Devices } from '#common/redirect/device.ts';
 import type { PageReason } from '#common/redirect/page.ts';
 import { passwordPage, passwordPolicy } from '#common/redirect/password-page.ts';
@@ -12,6 +12,7 @@ import type { Visitor } from '#common/redirect/visitor.ts';
 import { type ResponseOptions, sendPage, sendRedirect, sendRefusal } from './answer.ts';
 import type { ClickShares } from './click-shares.ts';
 import { type AnswerKind, Counters } from './counters.ts';
+import { type Hops, onlyHops } from './hops.ts';
 import { sendAssociation } from './host-files.ts';
 import type { VisitState } from './visit.ts';
 
@@ -22,8 +23,16 @@ export class UnrecordedAnswers {
   readonly #clock: Clock;
   readonly #countries: Countries;
   readonly #shares: Pick<ClickShares, 'isReached'>;
+  readonly #hops: Hops;
 
-  constructor(devices: Devices, clock: Clock, countries: Countries, shares: Pick<ClickShares, 'isReached'>) {
+  constructor(
+    devices: Devices,
+    clock: Clock,
+    countries: Countries,
+    shares: Pick<ClickShares, 'isReached'>,
+    hops: Hops,
+  ) {
+    this.#hops = hops;
     this.#devices = devices;
     this.#clock = clock;
     this.#countries = countries;
@@ -51,8 +60,7 @@ export class UnrecordedAnswers {
         this.refuse(res, 'not_found', manner, app);
         return;
       }
-      this.counters.answers.root++;
-      sendRedirect(res, redirectOf(destination, query, ''), manner.isLast);
+      this.#redirect(res, destination, query, manner, 'root', app);
       return;
     }
     if (sendAssociation(res, app, path, manner)) this.counters.answers.association++;
@@ -63,14 +71,30 @@ export class UnrecordedAnswers {
    * Redirects to the destination of the bare host, without any data of the visit; 404 if there is none.
    * @param as the kind to count.
    */
-  fallback(res: HttpResponse, app: LinkedApp, manner: ResponseOptions, as: AnswerKind): void {
+  fallback(res: HttpResponse, app: LinkedApp, query: string, manner: ResponseOptions, as: AnswerKind): void {
     const destination = rootDestinationOf(app);
     if (destination === null) {
       this.refuse(res, 'not_found', manner, app);
       return;
     }
+    this.#redirect(res, destination, onlyHops(query), manner, as, app);
+  }
+
+  #redirect(
+    res: HttpResponse,
+    destination: Destination,
+    query: string,
+    manner: ResponseOptions,
+    as: AnswerKind,
+    app: LinkedApp,
+  ): void {
+    const onward = this.#hops.onward(destination, query, this.#clock());
+    if (onward === null) {
+      this.refuse(res, 'loop', manner, app);
+      return;
+    }
     this.counters.answers[as]++;
-    sendRedirect(res, redirectOf(destination, '', ''), manner.isLast);
+    sendRedirect(res, redirectOf(destination, onward, ''), manner.isLast);
   }
 
   /** Answers without a click. @param as the kind to count. */
@@ -100,8 +124,7 @@ export class UnrecordedAnswers {
         return;
       case 'redirect':
       case 'expired':
-        this.counters.answers[as]++;
-        sendRedirect(res, redirectOf(decision.destination, visitor.query, ''), manner.isLast);
+        this.#redirect(res, decision.destination, visitor.query, manner, as, app);
     }
   }
 

@@ -8,6 +8,7 @@ import type { LinkedApp } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
 import { clickTextMax, cut } from '#common/log/record.ts';
 import type { Visitor } from '#common/redirect/visitor.ts';
+import { withoutHops } from './hops.ts';
 
 const hostName = asBytes('host');
 const contentLength = asBytes('content-length');
@@ -19,6 +20,11 @@ const oldPurpose = asBytes('purpose');
 
 export function hostHeaderOf(req: HttpRequest): string {
   return req.getHeader(hostName);
+}
+
+/** The header is only read if the answer depends on it. */
+export function acceptOf(accept: string | HttpRequest): string {
+  return typeof accept === 'string' ? accept : accept.getHeader('accept');
 }
 
 export function hasLength(req: HttpRequest): boolean {
@@ -137,7 +143,7 @@ export function recordedVisitor(
     user_agent,
     language,
     referrer,
-    query: query === '' ? '' : wholeParameters(queryFilter.recorded(query)),
+    query: query === '' ? '' : wholeParameters(queryFilter.recorded(withoutHops(query))),
     is_prefetch,
   };
 }

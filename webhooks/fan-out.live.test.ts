@@ -8,6 +8,7 @@ import { type Receiver, receiverForTest } from '#testing/receiver.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { queriesIn } from './click-query.ts';
 import { FanOut } from './fan-out.ts';
+import { payloadOf } from './payload.ts';
 import { clicksIn } from './stored-clicks.ts';
 import { batchTimeMs, commitBatch, storeRows } from './testing/stored-batches.ts';
 import { type EndpointForTest, type WebhooksStage, webhooksStage } from './testing/webhooks-stage.ts';
@@ -90,7 +91,13 @@ test('every record creates one message for each subscribed endpoint, and none fo
   await store(
     'installs',
     [
-      { ...at, install_id: 'ins_1', attributed: true, link_id: 'lnk_1', properties: '{"a":"\\u0000x\\ud800"}' },
+      {
+        ...at,
+        install_id: 'ins_1',
+        attributed: true,
+        link_id: 'lnk_1',
+        properties: '{"a":"\\u0000x\\ud800","n":12345678901234567890,"m":[0.10000000000000000000001]}',
+      },
       { ...at, install_id: 'ins_2', attributed: false, app_id: 'app_2' },
       // An opening, and an install of an erased person.
       { ...at, install_id: 'ins_3', attributed: true, trigger: 'reengagement' },
@@ -144,7 +151,20 @@ test('every record creates one message for each subscribed endpoint, and none fo
     properties: {},
   });
   expect(conversion?.data).not.toHaveProperty('organization_id');
-  expect((await messagesOf(attributed))[0]?.data['properties']).toEqual({ a: '\ufffdx\ufffd' });
+  const [install] = await messagesOf(attributed);
+  expect(install?.data['properties']).toMatchObject({ a: '\ufffdx\ufffd' });
+  const message = {
+    type: 'install.attributed',
+    organization_id: organizationId,
+    app_ids: null,
+    occurred_at: new Date(0),
+  };
+  const body = await payloadOf(
+    { ...message, data: install?.data ?? {} },
+    () => '',
+    async () => [],
+  );
+  expect(body).toMatch(/"properties":\{[^}]*"m":\[0\.10000000000000000000001\],"n":12345678901234567890/);
   // Queued again, as after a restore, they create the same messages.
   const before = await messagesOf(all);
   await commit(no, 'installs', 'events', 'matches');

@@ -11,6 +11,7 @@
  */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { batchesBetween } from '#clickhouse/queries/batch-records.ts';
+import { toJson } from '#common/exact-json.ts';
 import { isObject } from '#common/json-object.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
@@ -159,7 +160,7 @@ export class FanOut {
 
 /** Removes what Postgres cannot store in JSON: NUL and unpaired surrogates. */
 function jsonOf(messages: readonly RecordMessage[]): string {
-  return JSON.stringify(messages, (_key, value: unknown) => {
+  return toJson(messages, (value) => {
     if (typeof value === 'string') return storable(value);
     if (!isObject(value) || Object.keys(value).every((key) => storable(key) === key)) return value;
     return Object.fromEntries(Object.entries(value).map(([key, one]) => [storable(key), one]));

@@ -1,4 +1,5 @@
 /** The body of a message, identical at each attempt. */
+import { toJson } from '#common/exact-json.ts';
 import { type LinkRow, linkAnswer, linkSchema } from '#common/links/link.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { PAYLOAD_VERSION } from '#common/webhooks/webhook-events.ts';
@@ -32,7 +33,7 @@ export async function payloadOf(
   const { type, organization_id, occurred_at } = message;
   const data = await dataOf(message, shortUrl, readClicks);
   if (data === null) return null;
-  return JSON.stringify({
+  return toJson({
     type,
     version: PAYLOAD_VERSION,
     timestamp: occurred_at.toISOString(),

@@ -7,6 +7,7 @@ import {
   type WebhookTable,
   webhookSettings,
 } from '#clickhouse/queries/batch-records.ts';
+import { parseExact } from '#common/exact-json.ts';
 import { isObject } from '#common/json-object.ts';
 import { CLICKS_MAX, refusedOutcomes, type WebhookEventType } from '#common/webhooks/webhook-events.ts';
 
@@ -177,7 +178,7 @@ function isFact(type: WebhookEventType, row: RecordRow, { event_names, campaigns
 
 function propertiesOf(text: unknown): object {
   try {
-    const value: unknown = JSON.parse(String(text));
+    const value: unknown = parseExact(String(text));
     return isObject(value) ? value : {};
   } catch {
     return {};

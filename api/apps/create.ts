@@ -4,8 +4,10 @@ import type { Note, Noted } from '#api/audit-trail.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { changingRoute } from '#api/route.ts';
 import { newApiKey } from '#common/api-key.ts';
-import { forbidden, invalid, Rejection } from '#common/http/rejection.ts';
+import { forbidden, invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
+import { linkedAppOf } from '#common/links/link-snapshot.ts';
+import { appLoops } from '#common/redirect/loops.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import { allApps } from '#common/stores/tenancy.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appSchema } from './app.ts';
@@ -100,6 +102,9 @@ async function insert(
     return await tenancy.within(allApps([organizationId]), async (tenant) => {
       const fault = await hostFault(tenant, hosts, host, organizationId, null);
       if (fault !== null) return fault;
+      const linked = { id, organization_id: organizationId, ...fields, settings: { ...settings }, pages: null };
+      const faults = await appLoops(tenant, linkedAppOf(linked), nowMs);
+      if (faults.length > 0) return invalidFields(faults);
       const [row] = await tenant.query<AppRow>(insertion, [id, ...given, ...stored, verifiedAt]);
       if (!row) return invalid('body', `the organization has ${APPS_MAX} apps: delete one first`);
       return { app: row, noted: await note(tenant, row) };

@@ -1,5 +1,7 @@
 import { changingRoute } from '#api/route.ts';
-import { invalid, Rejection } from '#common/http/rejection.ts';
+import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
+import { linkedAppOf } from '#common/links/link-snapshot.ts';
+import { appLoops } from '#common/redirect/loops.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appParams, appSchema } from './app.ts';
 import { changeApp } from './change.ts';
@@ -53,6 +55,14 @@ export const updateAppRoute = changingRoute({
           const [capital] = await tenant.query<{ code: string }>(codeWithCapitals, [before.id]);
           if (capital)
             return invalid('settings.codes_ignore_case', `must be false while a link has the code ${capital.code}`);
+        }
+        if (body.fallback_url !== undefined || host !== before.host) {
+          const faults = await appLoops(
+            tenant,
+            linkedAppOf({ ...before, ...fields, settings: { ...settings }, pages: null }),
+            deps.clock(),
+          );
+          if (faults.length > 0) return invalidFields(faults);
         }
         const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings, pages];
         const now = new Date(deps.clock());

@@ -1,4 +1,7 @@
+import { randomBytes, scryptSync } from 'node:crypto';
+import { hash } from '@node-rs/argon2';
 import { expect, test, vi } from 'vitest';
+import { hashLinkPassword, isLinkPassword } from '#common/links/link-password.ts';
 import { hashPassword, PasswordCheck, verifyPassword } from './password.ts';
 
 test('a password is stored as argon2id with the memory, passes and lanes that OWASP recommends', async () => {
@@ -8,6 +11,34 @@ test('a password is stored as argon2id with the memory, passes and lanes that OW
   expect(await hashPassword('correct horse')).not.toBe(phc);
   expect(await verifyPassword(phc, 'correct horse')).toBe(true);
   expect(await verifyPassword(phc, 'correct horsf')).toBe(false);
+});
+
+/** As systems and keyboards write the same password. */
+const alike: [string, string][] = [
+  ['Zürich am Morgen', 'Zu\u0308rich am Morgen'],
+  ['１２３ ｆｕｌｌ width', '123 full width'],
+  ['oﬃce \u2126 42', 'office \u03a9 42'],
+  ['한글 암호 열두자', '한글 암호 열두자'.normalize('NFD')],
+  ['no\u00a0break space', 'no break space'],
+];
+
+test.each(alike)('%j and %j are one password, of accounts, shared pages and links', async (one, other) => {
+  for (const [set, typed] of [
+    [one, other],
+    [other, one],
+  ] as const) {
+    expect(await verifyPassword(await hashPassword(set), typed)).toBe(true);
+    expect(await isLinkPassword(await hashLinkPassword(set), typed)).toBe(true);
+  }
+  expect(await verifyPassword(await hashPassword(one), `${other}!`)).toBe(false);
+});
+
+test.each(alike.flat())('a hash of %j from before passwords were normalized still opens', async (password) => {
+  expect(await verifyPassword(await hash(password, { memoryCost: 19_456, timeCost: 2 }), password)).toBe(true);
+  const salt = randomBytes(16);
+  const key = scryptSync(password.normalize('NFC'), salt, 32, { N: 2 ** 14, maxmem: 2 ** 27 });
+  const before = ['scrypt', 14, salt.toString('base64url'), key.toString('base64url')].join('$');
+  expect(await isLinkPassword(before, password)).toBe(true);
 });
 
 test('text that is not a hash is a wrong password, not a crash', async () => {

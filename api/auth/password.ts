@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/argon2';
 import { FairQueue, type FairQueueLimits } from '#api/fair-queue.ts';
 import { limitNetworks } from '#common/http/peer.ts';
+import { normalizedPassword } from '#common/links/link-password.ts';
 
 /** The package uses argon2id if no algorithm is named. */
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
@@ -18,13 +19,16 @@ export const PASSWORD_LENGTH = { min: 12, minOfFirst: 8, max: 1024 } as const;
 
 /** The PHC string to store: `$argon2id$v=19$m=19456,t=2,p=1$…`. */
 export function hashPassword(password: string): Promise<string> {
-  return hash(password, cost);
+  return hash(normalizedPassword(password), cost);
 }
 
 /** Whether the password matches this PHC string. A string that is not an argon2 hash matches none. */
 export async function verifyPassword(phc: string, password: string): Promise<boolean> {
+  const normalized = normalizedPassword(password);
   try {
-    return await verify(phc, password, cost);
+    if (await verify(phc, normalized, cost)) return true;
+    // A hash from before passwords were normalized.
+    return password !== normalized && (await verify(phc, password, cost));
   } catch {
     return false;
   }

@@ -1,4 +1,5 @@
 /** The dry run: reads the file from where it stopped, and stores what importing each row would do. */
+import { toJson } from '#common/exact-json.ts';
 import { BranchSilent, branchRows } from './branch-rows.ts';
 import { bytesBefore, CsvFault, type CsvRecord, csvRecords, delimiterOf, firstLineOf } from './csv-records.ts';
 import {
@@ -150,8 +151,8 @@ function storeRows(
     return { number: first + at, line, link };
   });
   return run.chunk(async (tenant) => {
-    const decided = await decideRows(tenant, app, run.row.id, rows);
-    const stored = [run.row.id, app.id, JSON.stringify(decided)];
+    const decided = await decideRows(tenant, app, run.row.id, rows, run.nowMs);
+    const stored = [run.row.id, app.id, toJson(decided)];
     await tenant.query(store, stored);
     await tenant.query(storeCodes, stored);
     return {

@@ -1,5 +1,6 @@
 /** Creates the links of an import, and undoes it. */
 import { storedFields, typedLinkFields } from '#api/link-records.ts';
+import { toJson } from '#common/exact-json.ts';
 import { newId } from '#common/ids.ts';
 import { linkFieldNames } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
@@ -60,7 +61,7 @@ async function createChunk(run: ImportRun, tenant: TenantQueries): Promise<Progr
     ...{ id, created_at: link.created_at, clicks_before: link.clicks_before },
   }));
   const created = new Set(
-    (await tenant.query<{ id: string }>(insertion, [app_id, now, JSON.stringify(values)])).map(({ id }) => id),
+    (await tenant.query<{ id: string }>(insertion, [app_id, now, toJson(values)])).map(({ id }) => id),
   );
   const ofCreated = others.filter(({ link_id }) => created.has(link_id));
   const added = await addCodes(tenant, app_id, now, ofCreated);

@@ -180,6 +180,8 @@ export interface Layout {
   readonly hasHeader: boolean;
   /** Headers of unused columns, by position. */
   readonly others: Readonly<Record<number, string>>;
+  /** How many cells a row can have; absent in imports that began before this was stored. */
+  readonly width?: number;
 }
 
 /** Columns of a file that only lists links. */
@@ -215,7 +217,9 @@ export function layoutOf(
   const others = hasHeader
     ? first.flatMap((name, at) => (read.has(at) || name.trim() === '' ? [] : [[at, name.trim()]]))
     : [];
-  return { columns, hasHeader, others: Object.fromEntries(others) };
+  const last = first.findLastIndex((cell) => cell.trim() !== '');
+  const width = hasHeader ? last + 1 : Math.max(last + 1, positions?.length ?? 0);
+  return { columns, hasHeader, others: Object.fromEntries(others), width };
 }
 
 /** Headers of the file that the import ignores. */

@@ -37,6 +37,7 @@ export interface ImportedLink {
 export const rowReasons = [
   ...[
     'not_text',
+    'extra_cells',
     'bad_code',
     'other_host',
     'too_many',
@@ -47,7 +48,7 @@ export const rowReasons = [
     'other_app',
     'targeting',
   ],
-  ...['not_read', 'no_destination', 'invalid', 'repeated', 'taken', 'differs', 'deleted'],
+  ...['not_read', 'no_destination', 'invalid', 'loop', 'repeated', 'taken', 'differs', 'deleted'],
 ] as const;
 export type RowReason = (typeof rowReasons)[number];
 

@@ -131,6 +131,38 @@ test.each([
   expect(read(row)).toMatchObject({ field, reason });
 });
 
+test.each<[string, string[], string[], ImportSource]>([
+  [
+    'a comma in the destination',
+    ['code', 'url', 'title'],
+    ['maps', 'https://w.example/@52.5', '13.4', '15z', 'Map'],
+    'csv',
+  ],
+  ['a comma in the title', ['code', 'url', 'title'], ['maps', 'https://w.example/', 'Berlin', ' Mitte'], 'csv'],
+  [
+    'a comma before columns without a name',
+    ['code', 'url', '', ''],
+    ['maps', 'https://w.example/@52.5', '13.4'],
+    'csv',
+  ],
+  [
+    'a comma in a file without a header',
+    [],
+    ['maps', 'https://w.example/', 'a', '2024-01-31', '::1', '5', '6'],
+    'yourls',
+  ],
+  ['a comma in a file of Bitly', ['link', 'long_url'], [`https://${host}/a`, 'https://w.example/?a=1', '2'], 'bitly'],
+])('a row with %s is not cut, but unsupported', (_, header, cells, source) => {
+  const options = optionsFor(source, header.length > 0 ? header : ['a', 'https://w.example/', 'b']);
+  expect(readRow(cells, options)).toMatchObject({ field: 'row', reason: 'extra_cells' });
+});
+
+test('empty cells at the end of a row, and missing ones, are read', () => {
+  const options = optionsFor('csv', ['code', 'url', 'title']);
+  for (const more of [[], ['Map'], ['Map', '', ' '], ['', '']])
+    expect(readRow(['maps', 'https://w.example/', ...more], options)).toMatchObject({ codes: ['maps'] });
+});
+
 test.each([
   ['5', '2', 3],
   ['1,000', '999', 1],

@@ -30,13 +30,13 @@ export function readRow(cells: readonly string[], options: ReadOptions): Importe
   const cell = cellOf(cells, options);
   const given = () =>
     options.source === 'firebase' ? firebaseLink(cell, options.app) : plainLink(cell, cells, options);
-  return notText(cells) ?? readLink(cell, given, options);
+  return unreadable(cells, options) ?? readLink(cell, given, options);
 }
 
 /** The URL of a row's link at Branch. */
 export function branchUrl(cells: readonly string[], options: ReadOptions): URL | RowFault {
   const cell = cellOf(cells, options);
-  const refused = notText(cells) ?? codesOf(cell, options);
+  const refused = unreadable(cells, options) ?? codesOf(cell, options);
   if (isFault(refused)) return refused;
   const text = cell('short_url').replace(/^(?:https?:)?\/\//i, '');
   return URL.canParse(`https://${text}`)
@@ -68,9 +68,14 @@ function secured(field: ImportField, text: string, { upgradesHttp }: ReadOptions
   return upgradesHttp && addresses.has(field) ? text.replace(/^http:\/\//i, 'https://') : text;
 }
 
-function notText(cells: readonly string[]): RowFault | null {
-  const isText = !cells.some((text) => text.includes('\ufffd') || text.includes('\0'));
-  return isText ? null : fault('row', 'not_text', 'is not UTF-8, or contains NUL');
+function unreadable(cells: readonly string[], { layout }: ReadOptions): RowFault | null {
+  if (cells.some((text) => text.includes('\ufffd') || text.includes('\0')))
+    return fault('row', 'not_text', 'is not UTF-8, or contains NUL');
+  const { width = cells.length } = layout;
+  // An unquoted separator within a value, such as a comma in a URL, would cut it.
+  if (cells.slice(width).every((text) => text.trim() === '')) return null;
+  const message = `has ${cells.length} cells, more than the ${width} columns: put values that contain a separator in quotation marks`;
+  return fault('row', 'extra_cells', message);
 }
 
 function readLink(cell: CellOf, givenBy: () => Fields | RowFault, options: ReadOptions): ImportedLink | RowFault {

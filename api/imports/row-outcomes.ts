@@ -2,6 +2,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { linkWithCode } from '#common/links/link.ts';
 import { linkFieldNames, storedValue } from '#common/links/link-fields.ts';
+import { linkLoops } from '#common/redirect/loops.ts';
+import { givenLink } from '#common/redirect/own-links.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import type { ImportOutcome } from './import.ts';
 import { fault, type ImportApp, type ImportedLink, isFault, type RowFault } from './import-row.ts';
@@ -60,6 +62,7 @@ export async function decideRows(
   app: ImportApp,
   importId: string,
   rows: readonly ReadRow[],
+  nowMs: number,
 ): Promise<DecidedRow[]> {
   const links = rows.flatMap(({ link }) => (isFault(link) ? [] : [link]));
   const codes = links.flatMap((link) => link.codes);
@@ -74,7 +77,33 @@ export async function decideRows(
     earlierByExternalId: new Map(),
   };
   for (const row of before) remember(row, known);
-  return rows.map((row) => decided(row, known));
+  return withoutLoops(
+    tenant,
+    app,
+    rows.map((row) => decided(row, known)),
+    nowMs,
+  );
+}
+
+/** Rows whose destinations lead back to them, over the app's links or over other rows of this chunk, cannot be imported. */
+async function withoutLoops(
+  tenant: TenantQueries,
+  app: ImportApp,
+  rows: readonly DecidedRow[],
+  nowMs: number,
+): Promise<DecidedRow[]> {
+  const links = rows.flatMap(({ number, link, codes }) => {
+    if (link === undefined) return [];
+    const [short_code = '', ...other_codes] = codes;
+    return [givenLink({ ...link.fields, id: `row ${number}`, app_id: app.id, short_code, other_codes })];
+  });
+  const faults = new Map((await linkLoops(tenant, links, nowMs)).map(([first], at) => [links[at]?.id, first]));
+  return rows.map((row) => {
+    const found = faults.get(`row ${row.number}`);
+    if (found === undefined) return row;
+    const { link: _, ...others } = row;
+    return { ...others, outcome: 'unsupported', ...fault(found.field, 'loop', found.message) };
+  });
 }
 
 function remember(row: Earlier, { earlier, earlierByExternalId }: Known): void {

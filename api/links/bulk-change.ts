@@ -6,10 +6,27 @@ import { errorDetailsSchema } from '#api/error-details.ts';
 import { type ChangeRequest, changingRoute, type UserCaller } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
-import { type FieldError, invalid, notFound, Rejection, statusOf, unavailable } from '#common/http/rejection.ts';
+import {
+  type FieldError,
+  invalid,
+  invalidFields,
+  notFound,
+  Rejection,
+  statusOf,
+  unavailable,
+} from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { linkExample } from '#common/links/link.ts';
-import { linkFaults, linkFieldNames, sharedChangesBody, storedValue, TAGS_MAX } from '#common/links/link-fields.ts';
+import {
+  type LinkChanges,
+  linkFaults,
+  linkFieldNames,
+  sharedChangesBody,
+  storedValue,
+  TAGS_MAX,
+} from '#common/links/link-fields.ts';
+import { linkLoops } from '#common/redirect/loops.ts';
+import { givenLink } from '#common/redirect/own-links.ts';
 import { isStorableTime } from '#common/storable-time.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
@@ -139,8 +156,9 @@ export const bulkUpdateLinks = changingRoute({
       { caller, note },
       body,
       add_tags.length + remove_tags.length === 0
-        ? { assignments, values }
+        ? { fields: changes, assignments, values }
         : {
+            fields: changes,
             assignments: `${assignments}, tags = ${tags}`,
             condition: ` AND cardinality(${tags}) <= ${TAGS_MAX}`,
             values: [...values, add_tags, remove_tags],
@@ -179,7 +197,7 @@ export const bulkDeleteLinks = changingRoute({
     },
   },
   async handle({ db, tenancy, clock, deliverChanges }, { caller, note, body }) {
-    const change = { assignments: ', deleted_at = $3', values: [] };
+    const change = { fields: {}, assignments: ', deleted_at = $3', values: [] };
     const done = await changeLinks({ db, tenancy, clock }, { caller, note }, body, change);
     if (done instanceof Rejection) return done;
     await deliverChanges();
@@ -193,6 +211,7 @@ export const bulkDeleteLinks = changingRoute({
 
 interface ChangedLink {
   readonly id: string;
+  readonly app_id: string;
   readonly organization_id: string;
 }
 
@@ -213,6 +232,8 @@ const tagsWith = (added: string, removed: string) => `ARRAY(
    WHERE t.tag <> ALL (${removed}::text[]) GROUP BY t.tag ORDER BY min(t.n))`;
 
 interface Change {
+  /** What the assignments set, as given. */
+  readonly fields: LinkChanges;
   /** Assignments besides updated_at; their values start at `$4`. */
   readonly assignments: string;
   readonly values: readonly unknown[];
@@ -224,7 +245,7 @@ async function changeLinks(
   { db, tenancy, clock }: { readonly db: Queries; readonly tenancy: Tenancy; readonly clock: Clock },
   { caller, note }: ChangeRequest,
   { ids, filter }: Which,
-  { assignments, values, condition = '' }: Change,
+  { fields: changes, assignments, values, condition = '' }: Change,
 ): Promise<Changed | Rejection> {
   const organizations = await writableOrganizations(db, caller, filter?.organization_id);
   if (organizations instanceof Rejection) return organizations;
@@ -239,12 +260,14 @@ async function changeLinks(
     const locked = filters === null ? found : await matchingIds(tenant, filters, FILTERED_MAX, found);
     const changed: ChangedLink[] = [];
     const update = `UPDATE links SET updated_at = $3${assignments}
-        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id`;
+        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id, organization_id, app_id`;
     for (let at = 0; at < locked.length; at += STATEMENT_LINKS_MAX) {
       if (clock() - now.getTime() > CHANGE_MS_MAX) throw new TooSlow();
       const some = locked.slice(at, at + STATEMENT_LINKS_MAX);
       changed.push(...(await tenant.query<ChangedLink>(update, [some, now, ...values])));
     }
+    const loops = await loopsOf(tenant, changed, changes, now.getTime());
+    if (loops.length > 0) throw new LeadsBack(loops);
     const [known, done] = [new Set(locked), new Set(changed.map(({ id }) => id))];
     const failed = [
       ...(ids ?? []).filter((id) => !known.has(id)).map((id) => ({ id, ...missing.body })),
@@ -255,9 +278,42 @@ async function changeLinks(
   try {
     return await tenancy.within(tenantOf(caller, organizations), work);
   } catch (error) {
+    if (error instanceof LeadsBack) return invalidFields(error.faults);
     if (!(error instanceof TooSlow)) throw error;
     return unavailable('The change took too long, and nothing was changed. Try again later, or change fewer links.');
   }
+}
+
+/** The transaction ends without the changes. */
+class LeadsBack extends Error {
+  readonly faults: readonly FieldError[];
+
+  constructor(faults: readonly FieldError[]) {
+    super('the destinations lead back');
+    this.faults = faults;
+  }
+}
+
+/** A loop that the changes made leads over one of their destinations, so only these are followed. */
+async function loopsOf(
+  tenant: TenantQueries,
+  changed: readonly ChangedLink[],
+  { expired_url, ...changes }: Change['fields'],
+  nowMs: number,
+): Promise<FieldError[]> {
+  const given = {
+    ...changes,
+    ...(expired_url ? { expired_url, max_clicks: 1 } : {}),
+    archived: false,
+    expires_at: null,
+  };
+  if (!['ios_url', 'android_url', 'fallback_url', 'rules', 'expired_url'].some((name) => name in given)) return [];
+  const apps = [...new Set(changed.map(({ app_id }) => app_id))];
+  const links = apps.map((app_id) => givenLink({ ...given, id: `changes ${app_id}`, app_id }));
+  const [faults = []] = (await linkLoops(tenant, links, nowMs)).filter((some) => some.length > 0);
+  return faults
+    .filter(({ field }) => (field.split('[')[0] ?? '') in given)
+    .map(({ field, message }) => ({ field: `changes.${field}`, message }));
 }
 
 /** The requested organization, or all organizations in which the caller may write. */

@@ -76,7 +76,7 @@ export const bulkCreateLinks = changingRoute({
       const owner = checked[at] ?? owners[at] ?? invalid('app_id', 'is required');
       if (owner instanceof Rejection || !link) return owner as Rejection;
       const filled = filledFrom(templates, owner, link);
-      return filled instanceof Rejection ? filled : { owner, fields: storable(filled) };
+      return filled instanceof Rejection ? filled : { owner, fields: storable(filled), given: { ...link } };
     });
     const { outcomes, noted } = await createLinks(
       deps,

@@ -4,7 +4,7 @@ import type { ApiDeps } from '#api/deps.ts';
 import { holderOf } from '#api/link-holder.ts';
 import { changingRoute } from '#api/route.ts';
 import { filled } from '#api/utm-filling.ts';
-import { invalid, Rejection, taken } from '#common/http/rejection.ts';
+import { invalid, invalidFields, Rejection, taken } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
 import { createLink, type LinkOwner } from '#common/links/link-creation.ts';
 import {
@@ -14,6 +14,7 @@ import {
   newLinkFaults,
   withDestination,
 } from '#common/links/link-fields.ts';
+import { asGiven } from '#common/redirect/loops.ts';
 
 export const createLinkRoute = changingRoute({
   method: 'POST',
@@ -40,7 +41,7 @@ export const createLinkRoute = changingRoute({
     const link = await filled(deps.tenancy, caller, owner, body);
     if (link instanceof Rejection) return link;
 
-    const created = await createOrRefuse(deps, owner, storable(link), note);
+    const created = await createOrRefuse(deps, owner, storable(link), note, body);
     if (created instanceof Rejection) return created;
     // If the code was requested before, redirectors may have cached it as unknown.
     const { host, short_code } = created.link;
@@ -61,12 +62,13 @@ export interface NotedLink {
   readonly noted: Noted;
 }
 
-/** Creates a link, or returns why it cannot be created. */
+/** Creates a link, or returns why it cannot be created. @param given the fields as the caller named them. */
 export async function createOrRefuse(
   { tenancy, clock }: Pick<ApiDeps, 'tenancy' | 'clock'>,
   owner: LinkOwner,
   fields: LinkToCreate,
   note: Note,
+  given: Readonly<Record<string, unknown>>,
 ): Promise<NotedLink | Rejection> {
   const creation = await createLink({ tenancy, clock, also: note }, owner, 'dashboard', fields);
   switch (creation.kind) {
@@ -74,6 +76,8 @@ export async function createOrRefuse(
       const { field } = creation;
       return taken(field, await holderOf(tenancy, owner, field, fields[field] ?? ''));
     }
+    case 'loops':
+      return invalidFields(asGiven(creation.faults, given));
     case 'no_app':
       return invalid('app_id', 'refers to a deleted app');
     case 'created':

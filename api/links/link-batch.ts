@@ -2,11 +2,14 @@
 import type { Note, Noted } from '#api/audit-trail.ts';
 import { storedFields, typedLinkFields } from '#api/link-records.ts';
 import type { Clock } from '#common/clock.ts';
-import { Rejection, taken } from '#common/http/rejection.ts';
+import { toJson } from '#common/exact-json.ts';
+import { invalidFields, Rejection, taken } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { type LinkRow, linkColumns, linkWithCode } from '#common/links/link.ts';
 import { type LinkOwner, newShortCode } from '#common/links/link-creation.ts';
 import { type LinkToCreate, linkFieldNames } from '#common/links/link-fields.ts';
+import { asGiven, linkLoops } from '#common/redirect/loops.ts';
+import { givenLink } from '#common/redirect/own-links.ts';
 import { allApps, type Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
 import { noteLinks } from './changed-links.ts';
 
@@ -16,6 +19,8 @@ const ATTEMPTS_MAX = 5;
 export interface BatchItem {
   readonly owner: LinkOwner;
   readonly fields: LinkToCreate;
+  /** As the caller named them. */
+  readonly given: Readonly<Record<string, unknown>>;
 }
 
 const columns = linkFieldNames.join(', ');
@@ -61,19 +66,36 @@ export async function createLinks(
 ): Promise<{ readonly outcomes: readonly (LinkRow | Rejection)[]; readonly noted: Noted }> {
   const organizations = [...new Set(items.map(({ owner }) => owner.organization_id))];
   return tenancy.within(allApps(organizations), async (tenant) => {
-    const outcomes = await outcomesOf(tenant, clock, items);
+    const loops = await loopsOf(tenant, clock, items);
+    const outcomes = await outcomesOf(tenant, clock, items, loops);
     const created = outcomes.filter((one): one is LinkRow => !(one instanceof Rejection));
     return { outcomes, noted: await noteLinks(note, tenant, created) };
   });
+}
+
+/** Items whose destinations lead back, by position; those of a loop within the batch are all rejected. */
+async function loopsOf(
+  tenant: TenantQueries,
+  clock: Clock,
+  items: readonly BatchItem[],
+): Promise<Map<number, Rejection>> {
+  const links = items.map(({ owner, fields }, at) => givenLink({ ...fields, id: `new ${at}`, app_id: owner.app_id }));
+  const faults = await linkLoops(tenant, links, clock());
+  return new Map(
+    faults.flatMap((some, at) =>
+      some.length === 0 ? [] : [[at, invalidFields(asGiven(some, items[at]?.given ?? {}))]],
+    ),
+  );
 }
 
 async function outcomesOf(
   tenant: TenantQueries,
   clock: Clock,
   items: readonly BatchItem[],
+  loops: ReadonlyMap<number, Rejection>,
 ): Promise<(LinkRow | Rejection)[]> {
-  const outcomes = new Map<number, LinkRow | Rejection>();
-  let pending: Pending[] = items.map((item, at) => ({ ...item, at }));
+  const outcomes = new Map<number, LinkRow | Rejection>(loops);
+  let pending: Pending[] = items.map((item, at) => ({ ...item, at })).filter(({ at }) => !loops.has(at));
   for (let attempt = 1; pending.length > 0; attempt++) {
     if (attempt > ATTEMPTS_MAX) throw new Error(`${ATTEMPTS_MAX} random short codes in a row were taken`);
     const left = await insert(tenant, clock, pending, outcomes);
@@ -107,7 +129,7 @@ async function insert(
       ...storedFields({ ...fields, short_code: fields.short_code ?? newShortCode() }),
     };
   });
-  const created = await tenant.query<LinkRow>(insertion, [JSON.stringify(rows), new Date(nowMs)]);
+  const created = await tenant.query<LinkRow>(insertion, [toJson(rows), new Date(nowMs)]);
   for (const row of created) outcomes.set(ids.get(row.id) ?? -1, row);
   return items.filter(({ at }) => !outcomes.has(at));
 }

@@ -436,3 +436,37 @@ test('an app with case-insensitive codes stores them in lower case, and each onl
     expect(found.status, short_code).toBe(200);
   }
 });
+
+test('numbers in the data of a link keep their digits, in answers, in bulk, after changes and in webhooks', async () => {
+  const digits =
+    '{"id":12345678901234567890,"list":[{"rate":0.12345678901234567890123}],"text":"12345678901234567890"}';
+  const send = async (method: string, path: string, body: string) => {
+    const headers = {
+      authorization: `Bearer ${owner.token}`,
+      'content-type': 'application/json',
+      'x-forwarded-proto': 'https',
+    };
+    const reply = await fetch(api.url + path, { method, headers, ...(body === '' ? {} : { body }) });
+    return await reply.text();
+  };
+  // As jsonb orders the members.
+  const data =
+    /"data":\{"id":12345678901234567890,"list":\[\{"rate":0\.12345678901234567890123\}\],"text":"12345678901234567890"\}/;
+  const made = await send('POST', '/links', `{"app_id":"${appId}","path":"/x","data":${digits}}`);
+  expect(made).toMatch(data);
+  const { id } = JSON.parse(made);
+  expect(await send('GET', `/links/${id}`, '')).toMatch(data);
+  expect(await send('GET', `/links?app_id=${appId}&limit=5`, '')).toMatch(data);
+  expect(await send('PATCH', `/links/${id}`, '{"title":"Digits"}')).toMatch(data);
+  expect(await send('PATCH', `/links/${id}`, `{"data":${digits.replace('890,', '891,')}}`)).toContain(
+    '12345678901234567891',
+  );
+  expect(await send('POST', '/links/bulk', `{"links":[{"app_id":"${appId}","path":"/x","data":${digits}}]}`)).toMatch(
+    data,
+  );
+  await send('PATCH', '/links/bulk', `{"ids":["${id}"],"changes":{"data":${digits}}}`);
+  expect(await send('GET', `/links/${id}`, '')).toMatch(data);
+  const upsert = `/links/by-external-id/${appId}/digits`;
+  for (const _ of [1, 2]) expect(await send('PUT', upsert, `{"path":"/x","data":${digits}}`)).toMatch(data);
+  expect(await send('POST', '/links', `{"app_id":"${appId}","path":"/x","data":{"n":1e400}}`)).toContain('data.n');
+});

@@ -2,7 +2,7 @@ import { refuseWrite, tenantOf } from '#api/access.ts';
 import { holderOf } from '#api/link-holder.ts';
 import { type ChangeRequest, changingRoute, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
-import { Rejection, taken } from '#common/http/rejection.ts';
+import { invalidFields, Rejection, taken } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import {
   type LinkChanges,
@@ -11,6 +11,8 @@ import {
   linkFieldNames,
   storedValue,
 } from '#common/links/link-fields.ts';
+import { asGiven, changesWay, linkLoops } from '#common/redirect/loops.ts';
+import { givenLink } from '#common/redirect/own-links.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { NotedLink } from './create.ts';
@@ -60,6 +62,7 @@ export async function changeLink(
   { caller, note }: ChangeRequest,
   id: string,
   changes: LinkChanges,
+  given: Readonly<Record<string, unknown>> = changes,
 ): Promise<NotedLink | Rejection> {
   const names = linkFieldNames.filter((name) => changes[name] !== undefined);
   const assignments = names.map((name, at) => `${name} = $${at + 4}`).join(', ');
@@ -73,6 +76,11 @@ export async function changeLink(
       if (before instanceof Rejection) return before;
       const denied = refuseWrite(caller, before.organization_id);
       if (denied) return denied;
+      if (changesWay(changes)) {
+        const asChanged = givenLink({ ...before, ...Object.fromEntries(names.map((name) => [name, changes[name]])) });
+        const [faults = []] = await linkLoops(tenant, [asChanged], clock());
+        if (faults.length > 0) return invalidFields(asGiven(faults, given));
+      }
       const [after] = await tenant.query<LinkRow>(sql, [id, new Date(clock()), ...values]);
       if (!after) throw new Error('a link that is locked was not updated');
       return { link: after, noted: await note(tenant, after) };

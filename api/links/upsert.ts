@@ -62,7 +62,7 @@ export const upsertLink = changingRoute({
         const changes = { ...fields, ...(body.path === undefined ? {} : { path: body.path }) };
         const changed =
           (await unchanged(deps, caller, known, changes)) ??
-          (await changeLink(deps, { caller, note }, known.id, changes));
+          (await changeLink(deps, { caller, note }, known.id, changes, body));
         if (changed instanceof Rejection) {
           if (changed.code === 'NOT_FOUND') continue;
           return changed;
@@ -71,7 +71,7 @@ export const upsertLink = changingRoute({
         return { status: 200, body: linkAnswer(changed.link, deps.shortUrl), noted: changed.noted };
       }
       if (path === undefined) return invalid('path', 'is required: there is no link with this external_id yet');
-      const created = await createOrRefuse(deps, owner, { ...fields, path, external_id }, note);
+      const created = await createOrRefuse(deps, owner, { ...fields, path, external_id }, note, body);
       if (created instanceof Rejection) {
         // A repeated request violates both unique indexes, and either of them may report the conflict.
         if (created.reason === 'taken' && (await byExternalId(deps, caller, params.app_id, external_id))) continue;

@@ -2,7 +2,7 @@
  * The fields of a record that the live feed shows. They identify a person no more than an export does: no address, no
  * user agent, no user id, and no event properties. Ingest has not processed the record yet, so it has no country.
  */
-import { isbot } from 'isbot';
+import { isBotAgent } from '#common/bots.ts';
 import { familyOf } from '#common/device-family.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
@@ -56,7 +56,8 @@ function clickOf(line: string): LiveRecord | null {
   const { value, texts } = fields;
   const { click_id, organization_id, app_id, link_id, trigger, user_agent, referrer, campaign } = texts;
   if (!isRecordTime(value['time']) || !isId('clk', click_id) || !isId('org', organization_id)) return null;
-  const isBot = value['is_preview'] === true || value['is_prefetch'] === true || user_agent === '' || isbot(user_agent);
+  const isBot =
+    value['is_preview'] === true || value['is_prefetch'] === true || user_agent === '' || isBotAgent(user_agent);
   const { utm_source, utm_medium, utm_campaign } = texts;
   const referrer_host = URL.canParse(referrer) ? new URL(referrer).hostname : '';
   return {

@@ -157,6 +157,12 @@ test('a revoked page, an expired page and a page of a deleted link all get the s
   expect(new Set(answers.map(({ body }) => body.error.message)).size).toBe(1);
 });
 
+test('the password of a page is the same text from every keyboard', async () => {
+  const page = await share({ link_id: first, password: 'Zürich am Morgen' });
+  const decomposed = await visit({ token: page.token, password: 'Zürich am Morgen'.normalize('NFD') });
+  expect(decomposed.status).toBe(200);
+});
+
 test('a password is required once and then replaced by a ticket, until the page or its password changes', async () => {
   const page = await share({ link_id: first, password: 'open sesame' });
   const reasonOf = async (more: object) => {

@@ -3,6 +3,7 @@
  * `closed` is entered by the last byte or by the client's abort, whichever is first; after it the uWebSockets.js
  * response must not be touched, and nothing here does.
  */
+import { toJson } from '#common/exact-json.ts';
 import type { FollowedRequest } from '#common/tracing/request-traces.ts';
 import type { ErrorCode, Rejection } from './rejection.ts';
 import type { Answer } from './route.ts';
@@ -134,7 +135,7 @@ export class Exchange {
       void this.#stream(answer, head);
       return;
     }
-    const bytes = 'bytes' in answer ? answer.bytes : JSON.stringify(answer.body);
+    const bytes = 'bytes' in answer ? answer.bytes : toJson(answer.body);
     this.#res.cork(() => {
       this.#res.writeStatus(head);
       if (this.isHead) endHead(this.#res, Buffer.byteLength(bytes), this.closesConnection);

@@ -1,4 +1,5 @@
 /** JSON from clients: the size is limited by the caller, depth and characters here. */
+import { withExactData } from '#common/exact-json.ts';
 import type { RawBody } from './raw-body.ts';
 import { type FieldError, invalid, invalidFields, type Rejection } from './rejection.ts';
 
@@ -37,7 +38,7 @@ export function parseObjectOrList(body: RawBody, isChecked = true): { value: obj
   const errors: FieldError[] = [];
   if (isChecked) walk(value, [], suspicious.test(text), errors);
   if (errors.length > 0) return { rejection: invalidFields(errors) };
-  return { value };
+  return { value: isChecked ? withExactData(value, text) : value };
 }
 
 /** What the stores could not hold of a JSON value: too deep, or text with a NUL or an unpaired surrogate. */

@@ -1,7 +1,10 @@
 /** Creates links, for the dashboard and the SDK endpoints. */
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
+import type { FieldError } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
+import { linkLoops } from '#common/redirect/loops.ts';
+import { givenLink } from '#common/redirect/own-links.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import { allApps, type Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
 import { type LinkRow, linkColumns } from './link.ts';
@@ -33,6 +36,8 @@ export type LinkCreation<Also> =
   | { readonly kind: 'created'; readonly link: LinkRow; readonly also: Also }
   /** Another link of the app has it; for a short code that may be a deleted link. */
   | { readonly kind: 'taken'; readonly field: 'short_code' | 'external_id' }
+  /** Its destinations lead back to it. */
+  | { readonly kind: 'loops'; readonly faults: readonly FieldError[] }
   /** The app was deleted in the meantime. */
   | { readonly kind: 'no_app' };
 
@@ -56,6 +61,12 @@ export async function createLink<Also = undefined>(
     const given = { ...fields, short_code: fields.short_code ?? newShortCode() };
     try {
       const created = await tenancy.within(allApps([owner.organization_id]), async (tenant) => {
+        const [faults = []] = await linkLoops(
+          tenant,
+          [givenLink({ ...given, id: 'new', app_id: owner.app_id })],
+          nowMs,
+        );
+        if (faults.length > 0) return { kind: 'loops' as const, faults };
         const link = await insert(tenant, owner, { ...given, source }, nowMs);
         return link && { kind: 'created' as const, link, also: (await parts.also?.(tenant, link)) as Also };
       });

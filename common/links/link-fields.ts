@@ -1,6 +1,7 @@
 /** The fields of a link that a caller may write: their schemas, and the rules that a schema can't express. */
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import { utmFrom } from '#common/campaign-fields.ts';
+import { toJson } from '#common/exact-json.ts';
 import type { FieldError } from '#common/http/rejection.ts';
 import { isStorableTime, storableTimes } from '#common/storable-time.ts';
 import { hasGlyph } from '#common/visible-text.ts';
@@ -44,7 +45,7 @@ function dataField(bytesMax: number) {
       {},
       {
         additionalProperties: true,
-        description: `Passed to the app when it opens. At most ${bytesMax} bytes, nested at most 31 levels deep. Numbers are stored as doubles.`,
+        description: `Passed to the app when it opens. At most ${bytesMax} bytes, nested at most 31 levels deep. Numbers keep their digits.`,
       },
     ),
   );
@@ -247,7 +248,7 @@ export function storedValue(name: LinkFieldName, value: unknown): unknown {
     case 'path':
       return storedPath(String(value));
     case 'data':
-      return JSON.stringify(value ?? {});
+      return toJson(value ?? {});
     case 'tags':
       return value ?? [];
     case 'rules':

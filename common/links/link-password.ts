@@ -11,7 +11,7 @@ const saltBytes = 16;
 /** `scrypt$14$<salt>$<key>`, the last two in base64url. */
 export async function hashLinkPassword(password: string): Promise<string> {
   const salt = randomBytes(saltBytes);
-  const key = await derived(password, salt, costLog2);
+  const key = await derived(normalizedPassword(password), salt, costLog2);
   return ['scrypt', costLog2, salt.toString('base64url'), key.toString('base64url')].join('$');
 }
 
@@ -21,14 +21,21 @@ const hashShape = /^scrypt\$(1[0-6])\$([\w-]{22})\$([\w-]{43})$/;
 export async function isLinkPassword(hash: string, password: string): Promise<boolean> {
   const [, cost, salt = '', key = ''] = hashShape.exec(hash) ?? [];
   if (cost === undefined || password.length > LINK_PASSWORD_CHARACTERS_MAX) return false;
-  const found = await derived(password, Buffer.from(salt, 'base64url'), Number(cost));
-  return timingSafeEqual(found, Buffer.from(key, 'base64url'));
+  const [ownSalt, ownKey] = [Buffer.from(salt, 'base64url'), Buffer.from(key, 'base64url')];
+  const isKeyOf = async (text: string) => timingSafeEqual(await derived(text, ownSalt, Number(cost)), ownKey);
+  const [normalized, before] = [normalizedPassword(password), password.normalize('NFC')];
+  // A hash from before NFKC.
+  return (await isKeyOf(normalized)) || (before !== normalized && (await isKeyOf(before)));
 }
 
-/** Normalizes characters that differ between keyboards. */
+/** The same text for characters that differ between keyboards and systems: é in one or two code points, and １ for 1. */
+export function normalizedPassword(password: string): string {
+  return password.normalize('NFKC');
+}
+
 function derived(password: string, salt: Buffer, log2: number): Promise<Buffer> {
   return new Promise((settle, fail) => {
     const options = { N: 2 ** log2, r: 8, p: 1, maxmem: 128 * 1_048_576 };
-    scrypt(password.normalize('NFC'), salt, keyBytes, options, (error, key) => (error ? fail(error) : settle(key)));
+    scrypt(password, salt, keyBytes, options, (error, key) => (error ? fail(error) : settle(key)));
   });
 }

@@ -60,6 +60,11 @@ test('every parameter that Firebase documented is mapped', () => {
   expect([ipad_url, query]).toEqual(['https://m.example.com/ipad', 'gclid=Cj0&extra=x']);
 });
 
+test('what is not of the long link stays in the query byte for byte', () => {
+  const long = readLongLink(app, `city=M%FCnchen&%6Cink=${encodeURIComponent(page)}&&flag&q=a%20b&d=1&`);
+  expect('query' in long && long.query).toBe('city=M%FCnchen&&flag&q=a%20b&');
+});
+
 test('a platform without an app opens the deep link; with an app and no fallback, it opens the store', () => {
   const none = read({ link: page }).fields;
   expect([none.ios_url, none.android_url, none.fallback_url]).toEqual([page, page, page]);

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { UTM_FIELDS, type UtmField, utmFrom } from '#common/campaign-fields.ts';
 import { firstCharacters } from '#common/first-characters.ts';
+import { pairName } from '#common/query-pair.ts';
 import { firebaseAppIds, firebaseTargets, keptFirebaseFields } from './firebase-link.ts';
 import type { LinkedApp, LinkSnapshot } from './link-snapshot.ts';
 import { urlFault } from './web-address.ts';
@@ -77,11 +78,13 @@ export function readLongLink(app: LinkedApp, query: string): LongLink | RefusedL
   for (const name of urlFields) if (text(name) !== '') texts.set(name, new URL(text(name)).href);
   const named = linkParameters.flatMap((name) => (text(name) === '' ? [] : [[name, text(name)]]));
   const hash = createHash('sha256').update(JSON.stringify(named)).digest('hex');
-  for (const name of [...ownParameters]) given.delete(name);
   return {
     code: `fdl~${hash.slice(0, 32)}`,
     fields: fieldsOf(text),
-    query: given.toString(),
+    query: query
+      .split('&')
+      .filter((pair) => !ownParameters.has(pairName(pair)))
+      .join('&'),
     ipad_url: text('ipfl') === '' ? null : secure(text('ipfl')),
   };
 }

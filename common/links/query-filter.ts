@@ -1,4 +1,5 @@
 /** Query parameters that are passed on to a link's destination but never recorded. */
+import { pairName } from '#common/query-pair.ts';
 
 /** A name that is percent-encoded, in full or in part. */
 const encodedName = /(?:^|&)[^=&]*[%+]/;
@@ -20,14 +21,7 @@ export class QueryFilter {
     if (!this.#plain.test(query) && !encodedName.test(query)) return query;
     return query
       .split('&')
-      .filter((pair) => !this.#names.has(nameOf(pair)))
+      .filter((pair) => !this.#names.has(pairName(pair).toLowerCase()))
       .join('&');
   }
-}
-
-function nameOf(pair: string): string {
-  // Decodes as every reader of a query does: a plus is a space, and invalid UTF-8 becomes the replacement character.
-  // Only the leading question mark is removed.
-  for (const [name] of new URLSearchParams(`?${pair}`)) return name.toLowerCase();
-  return '';
 }

@@ -41,11 +41,14 @@ export function isOrdinaryCode(code: string): boolean {
   return ordinaryCode.test(code);
 }
 
-/** The code in a path, or null if no link can have it. @param path as it was sent, without its query. */
+/**
+ * The code in a path, or null if no link can have it. Some programs add a slash at the end.
+ * @param path as it was sent, without its query.
+ */
 export function codeOfPath(path: string): string | null {
   if (ordinaryPath.test(path)) return path.slice(1);
   if (path.length > PATH_CHARACTERS_MAX) return null;
-  const code = decodedCode(path.slice(1));
+  const code = decodedCode(path.endsWith('/') ? path.slice(1, -1) : path.slice(1));
   return code !== null && importedCodeFault(code) === null ? code : null;
 }
 

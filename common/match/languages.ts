@@ -1,5 +1,6 @@
 /** Languages as browsers and phones name them, in one form. */
 import { LRUCache } from 'lru-cache';
+import { acceptedLanguages } from '#common/accepted-languages.ts';
 
 /** Maximum languages of a header or a list. */
 export const LANGUAGES_MAX = 8;
@@ -40,18 +41,10 @@ export function languagesOf(texts: readonly string[]): Languages {
 
 function readLanguages(texts: readonly string[]): Languages {
   const [first = ['', ''], ...rest] = texts
-    .flatMap(acceptedLanguages)
+    .flatMap((text) => acceptedLanguages(text, LANGUAGES_MAX))
     .map(languageOf)
     .filter(([primary]) => primary !== '');
   const more = new Set(rest.map(([primary]) => primary));
   more.delete(first[0]);
   return { language: first, more_languages: [...more] };
-}
-
-/** Accept-Language without weights, because browsers list languages in that order. */
-function acceptedLanguages(header: string): string[] {
-  return header
-    .split(',', LANGUAGES_MAX)
-    .map((part) => part.split(';', 1)[0] ?? '')
-    .filter((part) => part.trim() !== '');
 }

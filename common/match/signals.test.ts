@@ -149,6 +149,30 @@ test.each<[string, Partial<ClickFields>, DeviceFields, boolean]>([
     { ...iphone, os_version: '26.2' },
     true,
   ],
+  [
+    'an app on iOS 26 that was built with older tools, which are told 19',
+    { user_agent: agents.safari26 },
+    { ...iphone, os_version: '19.0' },
+    true,
+  ],
+  [
+    'a web view of such an app, and the SDK of another',
+    { user_agent: agents.safari17.replace(/OS 17_[\d_]+/, 'OS 19_1').replace(/Version\/[\d.]+ /, '') },
+    { ...iphone, os_version: '26.1' },
+    true,
+  ],
+  [
+    'two of such apps',
+    { user_agent: agents.facebookIos.replace(/FBSV\/[\d.]+/, 'FBSV/19.2') },
+    { ...iphone, os_version: '19.2', device_model: 'iPhone12,1', language: 'de_DE' },
+    true,
+  ],
+  [
+    'such an app is not on iOS 18',
+    { user_agent: agents.safari17.replace(/17_[\d_]+/, '18_5').replace(/Version\/[\d.]+/, 'Version/18.5') },
+    { ...iphone, os_version: '19.0' },
+    false,
+  ],
   ['LinkedIn on iOS 26 is no iPhone on 17', { user_agent: agents.linkedIn26 }, iphone, false],
   ['Firefox on iOS 26', { user_agent: agents.firefoxIos }, { ...iphone, os_version: '26.2' }, true],
   [

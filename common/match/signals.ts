@@ -7,7 +7,7 @@ import type { DeviceFamily } from '#common/device-family.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import type { TapSignals } from '#common/links/tap-page.ts';
 import type { SdkPlatform } from '#common/log/event-record.ts';
-import { readUserAgent, versionOf } from '#common/user-agent.ts';
+import { iosVersion, readUserAgent, versionOf } from '#common/user-agent.ts';
 import { type BrowserTexts, type ClickTraces, tracesOf } from './click-traces.ts';
 import { LANGUAGES_MAX, languagesOf } from './languages.ts';
 
@@ -76,9 +76,10 @@ export function deviceSignals(device: DeviceFields, ip: string): Signals {
   const agent = readUserAgent(device.user_agent ?? '');
   // Code in a web page gets its version from the user agent, with the same errors.
   const isFrozen = device.platform === 'web' && agent.os_version_min.length > 0;
-  const version = isFrozen ? [] : versionOf(device.os_version ?? undefined);
   const model = (device.device_model ?? '').trim().toLowerCase();
   const family = device.platform === 'web' ? agent.family : device.platform;
+  const said = isFrozen ? [] : versionOf(device.os_version ?? undefined);
+  const version = family === 'ios' ? iosVersion(said) : said;
   return {
     family,
     // On the web an iPad is as hard to recognize as in a click.

@@ -5,8 +5,8 @@
  *   Android  link.android_url, else the Play page with the click id in its referrer, else as others
  *   others   link.fallback_url, else app.fallback_url, else nowhere
  *
- * A web destination gets the visitor's query parameters and the link's utm fields. The destination's own parameters stay as
- * written, except utm_…, which the visitor's override; the link's utm fields fill in missing ones.
+ * A web destination gets the visitor's query parameters and the link's utm fields. Both queries stay byte for byte, except that of a
+ * parameter in both only one stays: the destination's own, or of utm_… the visitor's. The link's utm fields fill in missing ones.
  * A store page gets neither, except Play, whose referrer carries the click id and the utm fields to the installed app.
  * A destination is never taken from the query; that of a Firebase long link is of the link it stands for, on a host that the app allows
  * (common/links/long-link.ts). The result is written by the URL parser, so it is ASCII
@@ -14,6 +14,7 @@
  */
 import { UTM_FIELDS, type UtmTexts, utmFrom } from '#common/campaign-fields.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { pairName } from '#common/query-pair.ts';
 import { redirectHead } from './answer-headers.ts';
 import type { Platform } from './device.ts';
 
@@ -26,6 +27,7 @@ export type Destination =
       readonly kind: 'web';
       readonly href: string;
       readonly redirect: string;
+      readonly host: string;
       readonly url: string;
       readonly utm: UtmTexts;
     }
@@ -37,6 +39,12 @@ export type Destination =
       readonly utm: UtmTexts;
     }
   | { readonly kind: 'page'; readonly href: string; readonly redirect: string };
+
+/** How many hosts of this installation redirected a visit before (redirector/hops.ts). */
+export const HOPS_PARAMETER = 'signpost_hop';
+
+/** Parameters that a destination cannot fix. */
+const isOfVisit = (name: string) => name.startsWith('utm_') || name === HOPS_PARAMETER;
 
 export function utmOf(link: LinkSnapshot): UtmTexts {
   return utmFrom((name) => link[name] ?? '');
@@ -125,7 +133,8 @@ export function webDestination(given: string | null, utm: UtmTexts): Destination
   const url = parsedWebUrl(text.includes('utm_') ? text : withUtm(text, utm));
   if (url === null) return null;
   if (text.includes('utm_')) append(url, missing(utm, new Set(url.searchParams.keys())));
-  return { kind: 'web', href: url.href, redirect: redirectHead + url.href, url: text, utm };
+  const { href, hostname } = url;
+  return { kind: 'web', href, redirect: redirectHead + href, host: hostname, url: text, utm };
 }
 
 function parsedWebUrl(text: string): URL | null {
@@ -149,27 +158,29 @@ function withUtm(text: string, utm: UtmTexts): string {
   if (added === '') return text;
   const hash = text.indexOf('#');
   const page = hash === -1 ? text : text.slice(0, hash);
-  const query = page.includes('?') ? added : `?${added.slice(1)}`;
+  const mark = page.indexOf('?');
+  const query = mark === -1 ? `?${added.slice(1)}` : mark === page.length - 1 ? added.slice(1) : added;
   return page + query + (hash === -1 ? '' : text.slice(hash));
 }
 
-function withQuery(destination: Extract<Destination, { kind: 'web' }>, query: string): string {
-  const url = new URL(destination.url);
-  const given = new URLSearchParams(query);
-  const own = [...url.searchParams.keys()];
-  const replaced = new Set(own.filter((name) => name.startsWith('utm_') && given.has(name)));
-  if (replaced.size > 0) {
-    // As URLSearchParams reads them: empty pairs have no name.
-    const pairs = url.search
-      .slice(1)
-      .split('&')
-      .filter((pair) => pair !== '');
-    url.search = pairs.filter((_, at) => !replaced.has(own[at] ?? '')).join('&');
-  }
-  const kept = new Set(own.filter((name) => !replaced.has(name)));
-  const added = [...given].filter(([name]) => !kept.has(name)).map(([name, value]) => pairOf(name, value));
-  append(url, [...added, ...missing(destination.utm, new Set([...kept, ...given.keys()]))]);
+/** Pairs stay as the author and the visitor wrote them; the URL parser escapes only what a header cannot contain. */
+function withQuery({ url: text, utm }: Extract<Destination, { kind: 'web' }>, query: string): string {
+  const url = new URL(text);
+  const own = pairsOf(url.search.slice(1));
+  const given = pairsOf(query);
+  const names = given.map(pairName);
+  const ownNames = own.map(pairName);
+  const ownWins = new Set(ownNames.filter((name) => name !== '' && !isOfVisit(name)));
+  const kept = own.filter((_, at) => !isOfVisit(ownNames[at] ?? '') || !names.includes(ownNames[at] ?? ''));
+  const added = given.filter((_, at) => !ownWins.has(names[at] ?? ''));
+  if (kept.length < own.length || added.length > 0)
+    setQuery(url, [...kept, ...added, ...missing(utm, new Set([...ownNames, ...names]))]);
+  else append(url, missing(utm, new Set(ownNames)));
   return url.href;
+}
+
+function pairsOf(query: string): string[] {
+  return query === '' ? [] : query.split('&');
 }
 
 /** The fields that a query lacks, as pairs. */
@@ -183,7 +194,12 @@ function pairOf(name: string, value: string): string {
 
 /** Appended to the author's text, which stays byte for byte: it may be signed, or use another encoding. */
 function append(url: URL, pairs: readonly string[]): void {
-  if (pairs.length > 0) url.search = [...(url.search === '' ? [] : [url.search.slice(1)]), ...pairs].join('&');
+  if (pairs.length > 0) setQuery(url, [...pairsOf(url.search.slice(1)), ...pairs]);
+}
+
+/** With a question mark, because the setter drops one that the first pair begins with. */
+function setQuery(url: URL, pairs: readonly string[]): void {
+  url.search = `?${pairs.join('&')}`;
 }
 
 /** `apps.apple.com/app/id…` leads to the visitor's own country (Apple, "Linking to the App Store"). */

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { Devices, type Platform, visitorDeviceOf } from './device.ts';
+import { deviceOf } from '#common/click-device.ts';
+import { readUserAgent } from '#common/user-agent.ts';
+import { Devices, isProgram, type Platform, visitorDeviceOf } from './device.ts';
 
 const webkit = 'AppleWebKit/605.1.15 (KHTML, like Gecko)';
 const iphone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X)';
@@ -139,8 +141,95 @@ test.each([
   'Mozilla/5.0 (compatible; Bluesky Cardyb/1.1; mailto:support@bsky.app)',
   'Mastodon/4.3.0 (http.rb/5.2.0; +https://mastodon.social/)',
   'Iframely/1.3.1 (+https://iframely.com/docs/about)',
+  'Mattermost-Bot/1.1',
+  'Nextcloud Server Crawler',
+  'Nextcloud-Server-Crawler/31.0.5',
+  'Mozilla/5.0 (compatible; ZulipURLPreview/5.0; +https://zulip.example)',
+  'SummalyBot/5.1.0',
+  'Mozilla/5.0 (compatible; SummalyBot/5.2.1; +https://misskey.example)',
+  'Misskey/2024.10.1 (https://misskey.example)',
+  'Sharkey/2024.8.2 (https://sharkey.example)',
+  'Iceshrimp.NET/2024.1 (+https://ice.example/)',
+  'Lemmy/0.19.5; +https://lemmy.example',
+  'PieFed/1.0; +https://piefed.example',
+  'http.rb/5.1.1 (Mastodon/4.2.10; +https://mastodon.social/)',
+  'http.rb/5.2.0 (Mastodon/4.3.0+glitch; +https://glitch.example/) Bot',
+  'Mastodon/4.4.0 (http.rb/5.3.1; +https://mastodon.example/)',
+  'Hometown/4.2.10+hometown-1.1.1 (http.rb/5.2.0; +https://hometown.example/)',
+  'Pleroma 2.7.0-0-g1234; https://pleroma.example <admin@pleroma.example>; Bot',
+  'Akkoma 3.13.2-0-g1234; https://akkoma.example <admin@akkoma.example>; Bot',
+  "Friendica 'Yellow Archangel' 2024.08-1576; https://friendica.example",
+  'gotosocial/0.17.0 (+https://gts.example)',
+  'PeerTube/6.3.0 (+https://tube.example)',
+  '(Pixelfed/0.12.4; +https://pixelfed.example)',
+  'Mbin/1.7.0 (+https://mbin.example/agent)',
+  'Synapse (bot; +https://github.com/matrix-org/synapse)',
+  'Discourse Forum Onebox v3.2.0',
+  'Rocket.Chat/6.10.0',
+  'Mozilla/5.0 (compatible; January/1.0; +https://github.com/revoltchat/january)',
+  'Wire LinkPreview Bot',
+  'Quora Link Preview/1.0 (http://www.quora.com)',
+  'ClickUpLinkUnfurler/1.0',
 ])('%s shows previews', (userAgent) => {
   expect(visitorDeviceOf(userAgent).isPreviewCrawler).toBe(true);
+  expect(deviceOf(userAgent).isBot).toBe(true);
+});
+
+test.each([
+  `${iphone} ${webkit} Mobile/21E219 Mastodon/2024.3`,
+  `${android} Version/4.0 Chrome/126.0 Mobile Safari/537.36 Misskey/1.0`,
+  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Mattermost/5.9.0 Chrome/126.0 Electron/30 Safari/537.36',
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Rocket.Chat.Electron/4.1 Chrome/126.0 Safari/537.36',
+  'Mozilla/5.0 (Android) Nextcloud-Talk v20.0.1',
+])('%s, an app of people, shows no preview', (userAgent) => {
+  expect(visitorDeviceOf(userAgent).isPreviewCrawler).toBe(false);
+});
+
+const fb4a = (carrier: string) =>
+  `[FBAN/FB4A;FBAV/455.0.0.44.88;FBBV/563123456;FBDM/{density=2.625,width=1080,height=2131};FBLC/de_DE;FBRV/0;FBCR/${carrier};FBMF/samsung;FBBD/samsung;FBPN/com.facebook.katana;FBDV/SM-A515F;FBSV/13;FBOP/1;FBCA/arm64-v8a:;]`;
+
+test.each<[string, Platform, string]>([
+  ...['T-Mobile', 'Verizon', 'AT&T', 'o2 - de', '', 'Vodafone.de'].map((one): [string, Platform, string] => [
+    'Facebook',
+    'android',
+    fb4a(one),
+  ]),
+  [
+    'Messenger',
+    'android',
+    '[FBAN/Orca-Android;FBAV/1;FBCR/x;FBPN/com.facebook.orca;FBDV/Pixel 8;FBSV/14;FBOP/1;FBCA/arm64-v8a:;]',
+  ],
+  ['Facebook', 'android', '[FBAN/EMA;FBBV/1;FBAV/391.0.0.10.118;FBDV/Redmi_9;FBSV/10;FBCX/okhttp3;FBDM/{density=2.0}]'],
+  ['Facebook', 'ios', '[FBAN/FBIOS;FBAV/400;FBDV/iPhone14,5;FBMD/iPhone;FBSN/iOS;FBSV/17.4;FBSS/3;FBLC/de_DE;FBOP/5]'],
+  ['Messenger', 'ios', '[FBAN/MessengerForiOS;FBAV/480.0;FBDV/iPhone16,2;FBSN/iOS;FBSV/18.6;FBSS/3;FBLC/en_US;FBOP/5]'],
+  ['Instagram', 'ios', 'Instagram 300.0 (iPhone14,5; iOS 17_4; de_DE; de; scale=3.00; 1170x2532; 1)'],
+  [
+    'Instagram',
+    'android',
+    'Instagram 309.1 Android (33/13; 420dpi; 1080x2131; samsung; SM-G991B; o1s; exynos2100; en_US; 1)',
+  ],
+])('%s is a person on %s in the app, also without a browser before it: %s', (app, platform, userAgent) => {
+  const device = visitorDeviceOf(userAgent);
+  expect([device.platform, isProgram(device, userAgent)]).toEqual([platform, false]);
+  expect(deviceOf(userAgent)).toMatchObject({ platform, browser: app, isBot: false });
+  expect(readUserAgent(userAgent).os_version.length).toBeGreaterThan(0);
+});
+
+test.each([
+  'facebookexternalhit/1.1;FBAN/FB4A',
+  'Mozilla/4.0 (compatible; MSIE 7.0; Windows NT 10.0; Win64; x64; Trident/7.0; .NET4.0C; Microsoft Outlook 16.0.4266; ms-office; MSOffice 16)',
+  'Microsoft Office/16.0 (Windows NT 10.0; Microsoft Outlook 16.0.17328; Pro)',
+  'Mozilla/4.0 (compatible; ms-office; MSOffice 16)',
+  'Microsoft Office Word 2014',
+  'Outlook-iOS/2.0',
+  'Outlook-Android/2.0',
+  'MyApp/1.0 CFNetwork/1490.0.4 Darwin/23.2.0',
+  'Safari/19617.1.17.11.12 CFNetwork/1490.0.4 Darwin/23.3.0',
+  'com.apple.WebKit.Networking/8617 CFNetwork/1490 Darwin/23.3.0',
+  'Mail/3774.400 CFNetwork/1490.0.4 Darwin/23.3.0 (x86_64)',
+])('%s is a program in redirects and in statistics', (userAgent) => {
+  expect(isProgram(visitorDeviceOf(userAgent), userAgent)).toBe(true);
+  expect(deviceOf(userAgent).isBot).toBe(true);
 });
 
 test('a device is determined once per user agent', () => {

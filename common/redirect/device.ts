@@ -2,7 +2,7 @@
  * The facts about a visitor that the answer needs: the platform's store, and whether to show a page instead of a redirect.
  * Everything else in the user agent is parsed later, in ingest, so that the visitor does not wait for it.
  */
-import { isbot } from 'isbot';
+import { isBotAgent } from '#common/bots.ts';
 import { type ClickPlatform, deviceOf } from '#common/click-device.ts';
 import { type DeviceFamily, familyOf } from '#common/device-family.ts';
 import { clickField, textName } from '#common/log/click-line.ts';
@@ -80,14 +80,92 @@ const previewCrawler = new RegExp(
     'notionembedder',
     'flipboardproxy',
     'opengraph',
+    'link-?preview',
+    'link preview',
+    'urlpreview',
+    'unfurl',
+    'onebox',
+    'mattermost-bot',
+    'nextcloud[ -]server[ -]crawler',
+    'nextcloud[ -]talk/\\d.*\\bbot\\b',
+    'summalybot',
+    'dingtalkbot-linkservice',
+    'mediumbot-metatagfetcher',
+    'guilded image proxy',
+    'january/',
+    'xing-contenttabreceiver',
+    'wire link',
+    'matrix-media-repo',
   ].join('|'),
   'i',
 );
 
+/** Servers of the fediverse; the web views of their apps name them too. Forks of Mastodon name it behind their HTTP library. */
+const fediverseServer = new RegExp(
+  `^(?!.*applewebkit).*\\b(?:${[
+    ...[
+      'mastodon',
+      'glitch-?soc',
+      'hometown',
+      'ecko',
+      'chuckya',
+      'pleroma',
+      'akkoma',
+      'rebased',
+      'friendica',
+      'hubzilla',
+      'streams',
+    ],
+    ...[
+      'misskey',
+      'firefish',
+      'calckey',
+      'foundkey',
+      'sharkey',
+      'iceshrimp(?:\\.net)?',
+      'catodon',
+      'cherrypick',
+      'magnetar',
+    ],
+    ...[
+      'rocket\\.chat',
+      'lemmy',
+      'piefed',
+      'k?bin',
+      'kbinbot',
+      'mbin',
+      'gotosocial',
+      'pixelfed',
+      'peertube',
+      'bookwyrm',
+      'mobilizon',
+      'takahe',
+    ],
+    ...[
+      'snac',
+      'writefreely',
+      'owncast',
+      'smithereen',
+      'socialhome',
+      'wafrn',
+      'mitra',
+      'honk',
+      'microblogpub',
+      'bonfire',
+      'ktistec',
+    ],
+  ].join('|')})(?:/|\\s*v?\\d|\\s*[;('"]|-|$)`,
+  'i',
+);
+
+function showsPreviews(userAgent: string): boolean {
+  return previewCrawler.test(userAgent) || fediverseServer.test(userAgent);
+}
+
 export function visitorDeviceOf(userAgent: string): VisitorDevice {
   return {
     platform: familyOf(userAgent),
-    isPreviewCrawler: previewCrawler.test(userAgent),
+    isPreviewCrawler: showsPreviews(userAgent),
     json: inOnePiece(clickField('user_agent', userAgent) + textName('ip')),
     isBot: null,
     details: null,
@@ -108,7 +186,7 @@ function parsedDetails(userAgent: string): DeviceDetails {
 
 /** As ingest classifies it. Only on demand: most links do not need it, and it costs more than a redirect. */
 export function isBot(device: VisitorDevice, userAgent: string): boolean {
-  device.isBot ??= isbot(userAgent);
+  device.isBot ??= isBotAgent(userAgent);
   return device.isBot;
 }
 

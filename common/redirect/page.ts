@@ -54,6 +54,11 @@ export const refusals = {
     html: message('This request cannot be understood', 'It contradicts itself.'),
     json: '{"error":{"code":"VALIDATION_ERROR","message":"The request contradicts itself."}}\n',
   },
+  loop: {
+    status: '508 Loop Detected',
+    html: message('This link leads in a circle', 'Tell the sender: its destination leads back to it.'),
+    json: '{"error":{"code":"INTERNAL_ERROR","message":"The destination leads back to the link."}}\n',
+  },
 } as const;
 
 export type PageReason = keyof typeof refusals;

@@ -1,4 +1,5 @@
 /** The texts of the tap page in its languages, and the choice of a language for a visitor. */
+import { acceptedLanguages } from '#common/accepted-languages.ts';
 
 export interface TapTexts {
   /** BCP 47, for the `lang` of the page. */
@@ -138,15 +139,11 @@ const RANGES_MAX = 20;
 
 /** The texts for an Accept-Language header (RFC 9110 section 12.5.4); English if it names no supported language. */
 export function tapTextsFor(acceptLanguage: string): TapTexts {
-  let best: TapTexts | undefined;
-  let bestWeight = 0;
-  for (const range of acceptLanguage.split(',', RANGES_MAX)) {
-    const [tag = '', ...parameters] = range.split(';').map((part) => part.trim());
-    const weight = Number(parameters.find((one) => one.startsWith('q='))?.slice(2) ?? 1);
-    const texts = weight > bestWeight ? textsOf(tag.toLowerCase()) : undefined;
-    if (texts) [best, bestWeight] = [texts, weight];
+  for (const tag of acceptedLanguages(acceptLanguage, RANGES_MAX)) {
+    const texts = textsOf(tag.toLowerCase());
+    if (texts) return texts;
   }
-  return best ?? english;
+  return english;
 }
 
 function textsOf(tag: string): TapTexts | undefined {

@@ -1,4 +1,5 @@
 /** Who asks for a link, as far as the answer and its record depend on it. */
+import { acceptedLanguages } from '#common/accepted-languages.ts';
 
 export interface Visitor {
   readonly ip: string;
@@ -38,17 +39,6 @@ export function preferredLanguage(accepted: string): string {
   const comma = accepted.indexOf(',');
   const first = comma === -1 ? accepted : accepted.slice(0, comma);
   // Browsers send the preferred one first and without a weight.
-  if (!first.includes(';')) return tagOf(first);
-  let [best, bestWeight] = ['', 0];
-  for (const range of accepted.split(',', rangesMax)) {
-    const [tag = '', ...parameters] = range.split(';').map((part) => part.trim());
-    const weight = Number(parameters.find((one) => one.startsWith('q='))?.slice(2) ?? 1);
-    if (weight > bestWeight) [best, bestWeight] = [tagOf(tag), weight];
-  }
-  return best;
-}
-
-function tagOf(text: string): string {
-  const tag = text.trim();
-  return tag === '*' ? '' : tag;
+  if (!/[;*]/.test(first)) return first.trim();
+  return acceptedLanguages(accepted, rangesMax)[0] ?? '';
 }

@@ -1,5 +1,6 @@
 /** The only access to Postgres. Values are always bound; environment errors are distinguished from programming errors. */
 import pg from 'pg';
+import { parseExact } from '#common/exact-json.ts';
 import { urlsIn } from '#common/process/url-list.ts';
 import type { Around } from '#common/tracing/trail.ts';
 import { Turns } from '#common/turns.ts';
@@ -71,11 +72,12 @@ export function violatedConstraint(error: unknown): string | undefined {
   return /^235(03|05|14)$/.test(error.code ?? '') ? error.constraint : undefined;
 }
 
-/** int8 as a number (beyond 2^53 it throws), timestamptz as a Date, date and numeric as text. */
+/** int8 as a number (beyond 2^53 it throws), timestamptz as a Date, date and numeric as text, jsonb with all digits. */
 const types: pg.CustomTypesConfig = {
   getTypeParser: (oid, format) => {
     if (oid === pg.types.builtins.INT8) return safeInteger;
     if (oid === pg.types.builtins.DATE) return String;
+    if (oid === pg.types.builtins.JSONB) return parseExact;
     return pg.types.getTypeParser(oid, format);
   },
 };

@@ -5,6 +5,7 @@ import { type CampaignField, type CampaignTexts, utmFrom } from '#common/campaig
 import { type InstallRecord, installTextMax } from '#common/log/install-record.ts';
 import { cut } from '#common/log/record.ts';
 import { effectiveUtm } from '#common/redirect/destination.ts';
+import { iosVersionText } from '#common/user-agent.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';
 import type { Asker } from '#gateway/match/asker.ts';
 import type { Match } from '#gateway/match/match-result.ts';
@@ -49,7 +50,7 @@ export function deviceRecord(
     confidence: match?.confidence ?? 0,
     attributed,
     platform: fields.platform,
-    os_version: fields.os_version ?? '',
+    os_version: fields.platform === 'ios' ? iosVersionText(fields.os_version ?? '') : (fields.os_version ?? ''),
     device_model: fields.device_model ?? '',
     app_version: fields.app_version ?? '',
     sdk_name: fields.sdk_name ?? '',

@@ -73,6 +73,8 @@ export const createSdkLink = sdkRoute({
         if (known) return { status: 200, body: sdkLinkAnswer(known, shortUrl) };
         return invalid(creation.field, 'is already used by another link of this app');
       }
+      case 'loops':
+        return invalidFields(creation.faults);
       case 'no_app':
         return forbidden('The app was deleted.');
     }

@@ -59,7 +59,7 @@ export class LinkOpens {
   async record(url: string, fields: MatchFields, asker: Asker): Promise<LinkOpen | Rejection | 'unusable' | null> {
     if (!URL.canParse(url)) return null;
     const { hostname, pathname, search } = new URL(url);
-    const code = codeOfPath(pathname.replace(/\/$/, ''));
+    const code = codeOfPath(pathname);
     const short = code === null ? null : await this.#cache.find(hostname, code);
     const long = short === null ? await this.#longLink(hostname, pathname, search, asker) : null;
     if (long === 'unusable') return 'unusable';

@@ -1,6 +1,7 @@
 /** Parsed user agents for the feeds of recent clicks: one cache for all partitions of a process. */
-import { isbot } from 'isbot';
+
 import { LRUCache } from 'lru-cache';
+import { isBotAgent } from '#common/bots.ts';
 import { readUserAgent } from '#common/user-agent.ts';
 
 const AGENTS_MAX = 20_000;
@@ -19,7 +20,7 @@ export class ClickAgents {
     if (!known) {
       const { family, maybeIpad } = readUserAgent(user_agent);
       const platform = maybeIpad ? 'ios' : family;
-      known = { isBot: user_agent === '' || isbot(user_agent), platform };
+      known = { isBot: user_agent === '' || isBotAgent(user_agent), platform };
       this.#known.set(user_agent, known);
     }
     return known;

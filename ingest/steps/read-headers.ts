@@ -1,15 +1,16 @@
 /** Columns of the request's headers: the visitor's language and the host of the referring page. */
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
+import { preferredLanguage } from '#common/redirect/visitor.ts';
 import type { Step } from './step.ts';
 
 const languageTag = /^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,3}/;
 const schemeAndHost = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?(\[[0-9a-f:.]+\]|[^/?#:@]+)/i;
 const hostCharsMax = 253;
 
-/** The first language of an Accept-Language header, spelled as in BCP 47: `pt-BR`. */
+/** The most preferred language of an Accept-Language header, spelled as in BCP 47: `pt-BR`. */
 export function firstLanguage(header: string): string {
-  const tag = languageTag.exec(header.trimStart())?.[0] ?? '';
+  const tag = languageTag.exec(preferredLanguage(header))?.[0] ?? '';
   const [language = '', ...subtags] = tag.split('-');
   return [language.toLowerCase(), ...subtags.map((part) => (part.length === 2 ? part.toUpperCase() : part))].join('-');
 }
