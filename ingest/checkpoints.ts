@@ -65,12 +65,25 @@ export interface BatchEntry {
   readonly is_partial: boolean;
   /** Whether its frames were committed before: a replay stores what ClickHouse has lost. */
   readonly is_again: boolean;
+  /** Of a partial batch: its rows that the ledger counts although their frames are not committed. */
+  readonly stored: readonly FrameRows[];
+  /** Rows that partial batches had of its frames, and that a restore has taken: this batch stores them again. */
+  readonly gone: readonly LedgerLine[];
 }
 
 /** Rows of a table and month in the batches of a day; see `pg-migrations/0960_ledger.sql`. */
 export interface LedgerLine extends BatchPart {
+  /** Of these, the rows that a replay stored again. */
+  readonly rows_again: number;
   readonly batch_from: number;
   readonly batch_to: number;
+}
+
+/** Those of one frame. */
+export interface FrameRows extends LedgerLine {
+  readonly producer_id: string;
+  readonly kind: RecordKind;
+  readonly frame_no: number;
 }
 
 /** A batch of a version without batch numbers, which may be wholly or partly in ClickHouse. */
@@ -162,7 +175,7 @@ export interface Checkpoints {
    */
   learn(lease: Lease, batch: BatchEntry, newestNo: number, stored: readonly LedgerLine[]): Promise<void>;
   /** Some rows of the batch are in ClickHouse and stay: `stored`. @throws LeaseLost */
-  keepPartial(lease: Lease, batchNo: number, stored: readonly BatchPart[]): Promise<void>;
+  keepPartial(lease: Lease, batchNo: number, stored: readonly FrameRows[]): Promise<void>;
   /**
    * Forgets lines of a table whose records retention has removed: older than a time of ClickHouse, and than an age by
    * the clock of Postgres.

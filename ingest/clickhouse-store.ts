@@ -4,9 +4,10 @@ import { type ClickHouse, ClickHouseFailure, identifier, type Params } from '#cl
 import { columnsOf, kinds, type Rollup, rollups } from '#clickhouse/rollups.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import { DAY_MS } from '#common/durations.ts';
+import type { FrameRange, LaneMarks } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { sleep, type Time } from '#common/time.ts';
-import type { BatchPart, LedgerLine } from './checkpoints.ts';
+import type { BatchPart, FrameRows, LedgerLine } from './checkpoints.ts';
 import { FenceCompaction } from './fence-compaction.ts';
 import {
   FENCE_REACH,
@@ -59,6 +60,8 @@ const oneBlock = {
 };
 
 const ofBatch = 'log_partition = {partition:UInt16} AND batch_no = {batch_no:UInt64}';
+const spans = `toUnixTimestamp64Milli(min(time)) AS time_from, toUnixTimestamp64Milli(max(time)) AS time_to,
+  min(batch_no) AS batch_from, max(batch_no) AS batch_to`;
 const ofPart = `_partition_id = {month:String} AND ${ofBatch}`;
 
 export class ClickHouseStore implements RawStore {
@@ -215,15 +218,43 @@ export class ClickHouseStore implements RawStore {
     return [...lanes.values()];
   }
 
-  async rowsAbove(partition: number, batchNo: number): Promise<readonly LedgerLine[]> {
-    const selects = rawTables.map(
-      ({ name, own = '1' }) => `SELECT '${name}' AS \`table\`, _partition_id AS partition, count() AS rows,
-          toUnixTimestamp64Milli(min(time)) AS time_from, toUnixTimestamp64Milli(max(time)) AS time_to,
-          min(batch_no) AS batch_from, max(batch_no) AS batch_to FROM ${name}
+  async rowsAbove(partition: number, batchNo: number, committed: readonly LaneMarks[]): Promise<readonly LedgerLine[]> {
+    const selects = rawTables.map(({ name, kind, own = '1' }) => {
+      const mark = `transform(concat(producer_id, ':', toString(${kind})), {lanes:Array(String)}, {marks:Array(UInt64)}, toUInt64(0))`;
+      return `SELECT '${name}' AS \`table\`, _partition_id AS partition, count() AS rows,
+          countIf(frame_no <= ${mark} OR ${inSpans(kind)}) AS rows_again, ${spans} FROM ${name}
         WHERE ${own} AND log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64}
-        GROUP BY partition, intDiv(batch_no, ${DAY_MS})`,
+        GROUP BY partition, intDiv(batch_no, ${DAY_MS})`;
+    });
+    const ahead = committed.flatMap(({ producer_id, kind, ahead: ranges }) =>
+      ranges.map(([from, to]): FrameSpan => ({ producer_id, kind, from, to })),
     );
-    return await this.#clickhouse.query<LedgerLine>(selects.join(' UNION ALL '), { partition, batch_no: batchNo });
+    return await this.#clickhouse.query<LedgerLine>(selects.join(' UNION ALL '), {
+      ...{ partition, batch_no: batchNo, ...paramsOfSpans(ahead) },
+      // An empty list has no type.
+      lanes: ['', ...committed.map(({ producer_id, kind }) => `${producer_id}:${kind}`)],
+      marks: [0, ...committed.map(({ mark }) => mark)],
+    });
+  }
+
+  async rowsByFrame(
+    partition: number,
+    [from, to]: FrameRange,
+    frames: readonly FrameSpan[],
+  ): Promise<readonly FrameRows[]> {
+    if (frames.length === 0) return [];
+    const selects = rawTables.map(
+      ({
+        name,
+        kind,
+        own = '1',
+      }) => `SELECT '${name}' AS \`table\`, _partition_id AS partition, ${kind} AS kind, producer_id, frame_no,
+          count() AS rows, 0 AS rows_again, ${spans} FROM ${name}
+        WHERE ${own} AND log_partition = {partition:UInt16} AND batch_no BETWEEN {from:UInt64} AND {to:UInt64} AND ${inSpans(kind)}
+        GROUP BY partition, kind, producer_id, frame_no, intDiv(batch_no, ${DAY_MS})`,
+    );
+    const params = { partition, from, to, ...paramsOfSpans(frames) };
+    return await this.#clickhouse.query<FrameRows>(selects.join(' UNION ALL '), params);
   }
 
   async deleteUnnumbered(batchId: string, part: BatchPart): Promise<void> {
@@ -290,16 +321,8 @@ export class ClickHouseStore implements RawStore {
     );
     return await this.#clickhouse.query<StoredPlace>(
       `SELECT DISTINCT kind, producer_id, frame_no, idx FROM (${selects.join(' UNION ALL ')})
-       WHERE arrayExists((k, p, f, l) -> k = kind AND p = producer_id AND frame_no BETWEEN f AND l,
-         {kinds:Array(String)}, {producers:Array(String)}, {first:Array(UInt64)}, {last:Array(UInt64)})`,
-      {
-        partition,
-        batch_no: batchNo,
-        kinds: frames.map((span) => span.kind),
-        producers: frames.map((span) => span.producer_id),
-        first: frames.map((span) => span.from),
-        last: frames.map((span) => span.to),
-      },
+       WHERE ${inSpans('kind')}`,
+      { partition, batch_no: batchNo, ...paramsOfSpans(frames) },
     );
   }
 
@@ -348,5 +371,20 @@ function paramsOf(batch: BatchName, part: BatchPart): Params {
     from: part.time_from,
     day_from: Math.floor(part.time_from / DAY_MS) * DAY_MS,
     to: part.time_to + 1,
+  };
+}
+
+/** SQL condition: the frame of a row is one of these. */
+function inSpans(kind: string): string {
+  return `arrayExists((k, p, f, l) -> k = ${kind} AND p = producer_id AND frame_no BETWEEN f AND l,
+    {kinds:Array(String)}, {producers:Array(String)}, {first:Array(UInt64)}, {last:Array(UInt64)})`;
+}
+
+function paramsOfSpans(frames: readonly FrameSpan[]): Params {
+  return {
+    kinds: frames.map((span) => span.kind),
+    producers: frames.map((span) => span.producer_id),
+    first: frames.map((span) => span.from),
+    last: frames.map((span) => span.to),
   };
 }

@@ -1,7 +1,7 @@
 /** A batch after its rows are formed: its frames, and the parts to insert. */
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { FrameHeader } from '#common/log/frame.ts';
-import type { FrameRun } from './checkpoints.ts';
+import type { FrameRun, LedgerLine } from './checkpoints.ts';
 import type { SentPart } from './raw-store.ts';
 import type { RejectionReason } from './record-decoder.ts';
 
@@ -28,6 +28,8 @@ export interface FormedBatch {
   readonly streamTime: number;
   readonly rows: number;
   readonly rejections: ReadonlyMap<RejectionReason, number>;
+  /** Rows that partial batches had of its frames, and that ClickHouse has lost. */
+  readonly gone?: readonly LedgerLine[];
 }
 
 /** Where a row begins in the body of its part, and the key by which it can be omitted. */

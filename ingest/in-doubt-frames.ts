@@ -5,7 +5,7 @@
 import { tableOf } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { type FrameRange, rangesAheadMax } from '#common/log/marks.ts';
-import type { BatchEntry, FrameRun } from './checkpoints.ts';
+import type { BatchEntry, FrameRows, FrameRun, LedgerLine } from './checkpoints.ts';
 import type { LogFrame } from './formed-batch.ts';
 import { rowKey } from './formed-batch.ts';
 import type { FrameSpan, RawStore } from './raw-store.ts';
@@ -20,7 +20,7 @@ export class InDoubtFrames {
   readonly #partition: number;
   readonly #lanes = new Map<string, FrameRange[]>();
   /** The frames of each partial batch that have not been delivered again yet. */
-  readonly #partial = new Map<number, readonly FrameRun[]>();
+  #partial = new Map<number, { readonly frames: readonly FrameRun[]; readonly stored: readonly FrameRows[] }>();
   #isAll = false;
   /** Rows of frames in doubt are only in batches above this number. */
   #above = Number.POSITIVE_INFINITY;
@@ -34,7 +34,7 @@ export class InDoubtFrames {
     const lanes = new Map<string, FrameRun[]>();
     for (const run of entry.frames) lanes.set(keyOf(run), [...(lanes.get(keyOf(run)) ?? []), run]);
     for (const [key, runs] of lanes) this.#add(key, runs);
-    this.#partial.set(entry.batch_no, entry.frames);
+    this.#partial.set(entry.batch_no, { frames: entry.frames, stored: entry.stored });
     this.#above = Math.min(this.#above, entry.batch_no - 1);
   }
 
@@ -42,10 +42,12 @@ export class InDoubtFrames {
    * Puts every frame in doubt. Its rows are looked up in batches above a number. For a frame written before that batch,
    * they are looked up in all batches since it was written: after a loss of the log it may have been published again,
    * long after it was stored.
+   * @param known what is in doubt without that; from then on, both have the same partial batches.
    */
-  addAll(above: number): void {
+  addAll(above: number, known: InDoubtFrames): void {
     this.#isAll = true;
-    this.#above = Math.min(this.#above, above);
+    this.#above = Math.min(known.#above, above);
+    this.#partial = known.#partial;
   }
 
   /** Keys of the stored rows of these frames; `undefined` if none of the frames is in doubt. */
@@ -66,6 +68,29 @@ export class InDoubtFrames {
     );
   }
 
+  /**
+   * Rows that partial batches had of these frames, which are not committed yet, and that ClickHouse has lost since. The
+   * batch that commits the frames stores them again, and takes them back from the ledger.
+   */
+  async goneOf(runs: readonly FrameRun[], store: RawStore): Promise<readonly LedgerLine[]> {
+    const gone: LedgerLine[] = [];
+    for (const { stored } of this.#partial.values()) {
+      const had = stored.filter(({ frame_no, ...lane }) =>
+        runs.some((run) => overlap(run, { ...lane, from: frame_no, to: frame_no })),
+      );
+      if (had.length === 0) continue;
+      const from = had.reduce((first, { batch_from }) => Math.min(first, batch_from), Number.POSITIVE_INFINITY);
+      const to = had.reduce((last, { batch_to }) => Math.max(last, batch_to), 0);
+      const has = await store.rowsByFrame(this.#partition, [from, to], runs);
+      const left = new Map(has.map((one) => [rowsKey(one), one.rows]));
+      for (const { producer_id, kind, frame_no, ...line } of had) {
+        const rows = line.rows - (left.get(rowsKey({ ...line, producer_id, kind, frame_no })) ?? 0);
+        if (rows > 0) gone.push({ ...line, rows });
+      }
+    }
+    return gone;
+  }
+
   #aboveAll(frames: readonly LogFrame[]): number {
     // If its edge's clock was wrong, another delivery may have given a frame another time.
     const writtenSince = frames.map(({ header, isCorrected }) =>
@@ -77,10 +102,10 @@ export class InDoubtFrames {
   /** @returns the numbers of partial batches whose frames are now all committed. */
   committed(runs: readonly FrameRun[]): number[] {
     const done: number[] = [];
-    for (const [batchNo, waiting] of this.#partial) {
-      const left = runs.reduce(without, waiting);
+    for (const [batchNo, { frames, stored }] of this.#partial) {
+      const left = runs.reduce(without, frames);
       if (left.length > 0) {
-        this.#partial.set(batchNo, left);
+        this.#partial.set(batchNo, { frames: left, stored });
         continue;
       }
       this.#partial.delete(batchNo);
@@ -123,9 +148,17 @@ function keyOf({ producer_id, kind }: Pick<FrameRun, 'producer_id' | 'kind'>): s
   return `${producer_id}:${kind}`;
 }
 
+function rowsKey({ table, partition, batch_from, producer_id, kind, frame_no }: FrameRows): string {
+  return `${table}:${partition}:${Math.floor(batch_from / DAY_MS)}:${producer_id}:${kind}:${frame_no}`;
+}
+
+function overlap(one: FrameRun, other: FrameRun): boolean {
+  return keyOf(one) === keyOf(other) && one.from <= other.to && one.to >= other.from;
+}
+
 /** The runs, minus the frames of another run. */
 function without(runs: readonly FrameRun[], gone: FrameRun): readonly FrameRun[] {
-  if (!runs.some((run) => keyOf(run) === keyOf(gone) && run.from <= gone.to && run.to >= gone.from)) return runs;
+  if (!runs.some((run) => overlap(run, gone))) return runs;
   return runs.flatMap((run) => {
     if (keyOf(run) !== keyOf(gone)) return [run];
     const parts = [

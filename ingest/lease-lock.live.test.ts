@@ -22,6 +22,8 @@ const batch = (batch_no: number): BatchEntry => ({
   stream_time: 1,
   is_partial: false,
   is_again: false,
+  stored: [],
+  gone: [],
 });
 const patience = { timeout: 10_000, interval: 20 };
 

@@ -5,7 +5,7 @@
 import type { FormChanges } from './batch-builder.ts';
 import type { BatchNumbers } from './batch-numbers.ts';
 import type { LaneName } from './checkpoints.ts';
-import type { FormedBatch, LogFrame } from './formed-batch.ts';
+import { type FormedBatch, type LogFrame, runsOf } from './formed-batch.ts';
 import type { HeldPartition } from './held-partition.ts';
 
 export class PartitionBatches {
@@ -33,7 +33,8 @@ export class PartitionBatches {
       const stored = await inDoubt.storedOf(fresh, parts.store);
       const all = stored === undefined ? changes : { ...changes, stored };
       counters.stored_before += stored?.size ?? 0;
-      return await parts.former.form(this.#numbers.nextName(fresh), fresh, all);
+      const gone = await inDoubt.goneOf(runsOf(fresh), parts.store);
+      return { ...(await parts.former.form(this.#numbers.nextName(fresh), fresh, all)), gone };
     });
     parts.failpoints.pass('formed');
     return batch;

@@ -109,14 +109,15 @@ export class PostgresCheckpoints implements Checkpoints {
 
   async batches(partition: number): Promise<BatchEntry[]> {
     return await this.#postgres.query<BatchEntry>(
-      `SELECT batch_no, frames, parts, stream_time, is_partial, is_again FROM ingest.batch
+      `SELECT batch_no, frames, parts, stream_time, is_partial, is_again, stored, gone FROM ingest.batch
        WHERE partition = $1 AND batch_no > 0 ORDER BY batch_no`,
       [partition],
     );
   }
 
   async begin(lease: Lease, batch: BatchEntry, previousNo: number): Promise<void> {
-    const { batch_no, frames, parts, stream_time, is_again } = batch;
+    const { batch_no, frames, parts, stream_time, is_again, gone } = batch;
+    const [framesJson, partsJson, goneJson] = [frames, parts, gone].map((list) => JSON.stringify(list));
     await this.#owned(lease, async (queries) => {
       const known = await queries.execute(
         `INSERT INTO ingest.last_batch AS kept
@@ -128,9 +129,9 @@ export class PostgresCheckpoints implements Checkpoints {
       if (known === 0) throw new LeaseLost(lease, hasGoneBack);
       // If this is repeated after a lost response, the batch is still written once.
       await queries.execute(
-        `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, is_again)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
-        [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time, is_again],
+        `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, is_again, gone)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
+        [lease.partition, batch_no, lease.epoch, framesJson, partsJson, stream_time, is_again, goneJson],
       );
     });
   }
@@ -150,10 +151,9 @@ export class PostgresCheckpoints implements Checkpoints {
       if (known.length === 0) throw new LeaseLost(lease, hasGoneBack);
       await writeMarks(queries, marks);
       await moveCheckpoint(queries, lease.partition, streamTime);
-      // A partial batch is in the ledger since it was found to be one.
       await queries.execute(
         booked(`DELETE FROM ingest.batch WHERE partition = $1 AND batch_no = $2 AND NOT is_partial
-                RETURNING batch_no, frames, parts, is_again`),
+                RETURNING batch_no, frames, parts, is_again, gone`),
         [lease.partition, batchNo],
       );
       await forget(queries, lease.partition, [batchNo, ...finished]);
@@ -193,6 +193,7 @@ export class PostgresCheckpoints implements Checkpoints {
 
   async learn(lease: Lease, batch: BatchEntry, newestNo: number, stored: readonly LedgerLine[]): Promise<void> {
     const { batch_no, frames, parts, stream_time } = batch;
+    const [framesJson, partsJson, rowsJson] = [frames, parts, batch.stored].map((list) => JSON.stringify(list));
     await this.#owned(lease, async (queries) => {
       // If Postgres has lost more since, its marks are no longer those that the frames were compared with.
       const known = await queries.execute(
@@ -203,26 +204,21 @@ export class PostgresCheckpoints implements Checkpoints {
       );
       if (known === 0) throw new LeaseLost(lease, hasGoneBack);
       const added = await queries.execute(
-        `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, is_partial)
-         VALUES ($1, $2, $3, $4, $5, $6, true) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
-        [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time],
+        `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, stored, is_partial)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, true) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
+        [lease.partition, batch_no, lease.epoch, framesJson, partsJson, stream_time, rowsJson],
       );
       if (added === 0) return;
-      await queries.execute(
-        addToLedger(
-          `SELECT batch_from, batch_to, false AS is_again, "table", partition, rows, time_from, time_to FROM jsonb_to_recordset($2)
-             AS line (batch_from bigint, batch_to bigint, "table" text, partition text, rows bigint, time_from bigint, time_to bigint)`,
-        ),
-        [lease.partition, JSON.stringify(stored)],
-      );
+      await queries.execute(addToLedger(linesIn('jsonb_to_recordset($2)')), [lease.partition, JSON.stringify(stored)]);
     });
   }
 
   async keepPartial(lease: Lease, batchNo: number, stored: readonly BatchPart[]): Promise<void> {
     await this.#owned(lease, (queries) =>
       queries.execute(
-        booked(`UPDATE ingest.batch SET is_partial = true WHERE partition = $1 AND batch_no = $2 AND NOT is_partial
-                RETURNING batch_no, frames, $3::jsonb AS parts, is_again`),
+        booked(`UPDATE ingest.batch SET is_partial = true, stored = CASE WHEN is_again THEN '[]' ELSE $3::jsonb END
+                WHERE partition = $1 AND batch_no = $2 AND NOT is_partial
+                RETURNING batch_no, frames, $3::jsonb AS parts, is_again, '[]'::jsonb AS gone`),
         [lease.partition, batchNo, JSON.stringify(stored)],
       ),
     );
@@ -327,21 +323,30 @@ async function writeMarks(queries: Queries, marks: readonly LaneMarks[]): Promis
 }
 
 /**
- * Adds batches to the ledger, once: those that a statement changes and returns. Late attributions belong to no frame;
- * they change rows, and add none that could be missing.
+ * Adds batches to the ledger, once: those that a statement changes and returns, without what was counted of their frames
+ * and is gone. Late attributions belong to no frame; they change rows, and add none that could be missing.
  */
 function booked(changed: string): string {
   return `WITH changed AS (${changed}) ${addToLedger(
-    `SELECT batch_no AS batch_from, batch_no AS batch_to, is_again, part.* FROM changed,
+    `SELECT batch_no AS batch_from, batch_no AS batch_to, CASE WHEN is_again THEN part.rows ELSE 0 END, part.* FROM changed,
        jsonb_to_recordset(parts) AS part ("table" text, partition text, rows bigint, time_from bigint, time_to bigint)
-     WHERE frames <> '[]' AND part.rows > 0`,
+     WHERE frames <> '[]' AND part.rows > 0
+     UNION ALL ${linesIn('changed, jsonb_to_recordset(gone)', '-')}`,
   )}`;
+}
+
+/** Lines of the ledger in JSON, as `addToLedger` takes them; with `-`, to be taken back. */
+function linesIn(from: string, sign = ''): string {
+  return `SELECT batch_from, batch_to, ${sign}rows_again, "table", partition, ${sign}rows, time_from, time_to FROM ${from}
+    AS line (batch_from bigint, batch_to bigint, rows_again bigint, "table" text, partition text, rows bigint, time_from bigint, time_to bigint)`;
 }
 
 function addToLedger(lines: string): string {
   return `INSERT INTO ingest.ledger AS known
-    SELECT $1::integer, batch_from / ${DAY_MS}, "table", partition, rows, CASE WHEN is_again THEN rows ELSE 0 END,
-           batch_from, batch_to, time_from, time_to FROM (${lines}) AS line
+    SELECT $1::integer, batch_from / ${DAY_MS} AS batch_day, "table", partition, sum(rows), sum(rows_again),
+           min(batch_from), max(batch_to), min(time_from), max(time_to)
+    FROM (${lines}) AS line (batch_from, batch_to, rows_again, "table", partition, rows, time_from, time_to)
+    GROUP BY batch_day, "table", partition
     ON CONFLICT (partition, batch_day, raw_table, month) DO UPDATE
       SET rows = known.rows + excluded.rows, rows_again = known.rows_again + excluded.rows_again,
           batch_from = least(known.batch_from, excluded.batch_from), batch_to = greatest(known.batch_to, excluded.batch_to),

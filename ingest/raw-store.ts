@@ -3,9 +3,9 @@
  * part is all or nothing in each table that it reaches; it reaches the raw table first and then the rollups.
  */
 import type { BatchName } from '#clickhouse/rows.ts';
-import type { FrameRange } from '#common/log/marks.ts';
+import type { FrameRange, LaneMarks } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import type { BatchPart, LedgerLine } from './checkpoints.ts';
+import type { BatchPart, FrameRows, LedgerLine } from './checkpoints.ts';
 
 export interface SentPart extends BatchPart {
   readonly columns: readonly string[];
@@ -86,8 +86,13 @@ export interface RawStore {
   newestBatch(partition: number, batchNo: number): Promise<NewestBatch>;
   /** The frames of a partition that are stored in batches above a number; only those of one producer if it is given. */
   framesAbove(partition: number, batchNo: number, producerId?: string): Promise<readonly StoredFrames[]>;
-  /** Rows of a partition in batches above a number, late attributions aside, by day of the batch. */
-  rowsAbove(partition: number, batchNo: number): Promise<readonly LedgerLine[]>;
+  /**
+   * Rows of a partition in batches above a number, late attributions aside, by day of the batch.
+   * @param committed marks of lanes: rows of frames that these commit were stored again.
+   */
+  rowsAbove(partition: number, batchNo: number, committed: readonly LaneMarks[]): Promise<readonly LedgerLine[]>;
+  /** Rows of some frames in some batches of a partition. */
+  rowsByFrame(partition: number, batches: FrameRange, frames: readonly FrameSpan[]): Promise<readonly FrameRows[]>;
   /** Deletes the rows of a batch without a number. Its rollup cells remain, until the days of its parts are corrected. */
   deleteUnnumbered(batchId: string, part: BatchPart): Promise<void>;
   /** Days with rows or cells of batches above a number. */

@@ -41,17 +41,16 @@ export class Reconciler {
     counters.in_doubt++;
     if (!isEnded && this.#numbers.fence.batchNoMin <= entry.batch_no)
       await this.#numbers.raiseFence(entry.batch_no + 1);
-    const stored: BatchPart[] = [];
-    let isWhole = true;
+    let [isWhole, isAnywhere] = [true, false];
     for (const part of entry.parts) {
       const rows = await this.#held.patiently(() => parts.store.rowsOf(batch, part));
       if (isNewest && rows > 0) await this.completeRollups(batch, part);
       else if (isNewest) await this.#reportRollupsAhead(batch, part);
-      if (rows > 0) stored.push({ ...part, rows });
+      isAnywhere ||= rows > 0;
       isWhole &&= rows === part.rows;
     }
-    const outcome = isWhole ? 'stored' : stored.length > 0 ? 'partial' : 'absent';
-    await this.#note(entry, outcome, stored);
+    const outcome = isWhole ? 'stored' : isAnywhere ? 'partial' : 'absent';
+    await this.#note(entry, outcome);
     parts.log({ batch_no: entry.batch_no, outcome }, 'a batch in doubt was looked up');
     return outcome;
   }
@@ -97,15 +96,18 @@ export class Reconciler {
     });
   }
 
-  async #note(entry: BatchEntry, outcome: Reconciled, stored: readonly BatchPart[]): Promise<void> {
-    const { checkpoints } = this.#held.parts;
-    const { counters, lease, inDoubt } = this.#held;
+  async #note(entry: BatchEntry, outcome: Reconciled): Promise<void> {
+    const { checkpoints, store } = this.#held.parts;
+    const { counters, lease, inDoubt, partition } = this.#held;
     if (outcome === 'absent') {
       await this.#held.patiently(() => checkpoints.discard(lease.lease, entry.batch_no));
       counters.in_doubt_discarded++;
     } else if (outcome === 'partial') {
-      await this.#held.patiently(() => checkpoints.keepPartial(lease.lease, entry.batch_no, stored));
-      inDoubt.addBatch(entry);
+      const rows = await this.#held.patiently(() =>
+        store.rowsByFrame(partition, [entry.batch_no, entry.batch_no], entry.frames),
+      );
+      await this.#held.patiently(() => checkpoints.keepPartial(lease.lease, entry.batch_no, rows));
+      inDoubt.addBatch({ ...entry, is_partial: true, stored: entry.is_again ? [] : rows });
       counters.in_doubt_partial++;
     } else counters.in_doubt_stored++;
     // A stored batch is decided later, together with its marks.

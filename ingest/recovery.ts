@@ -4,10 +4,16 @@
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { FrameHeader } from '#common/log/frame.ts';
-import { FrameSet, type LaneMarks } from '#common/log/marks.ts';
+import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import type { BatchEntry, FrameRun } from './checkpoints.ts';
 import type { NewestBatch } from './raw-store.ts';
 import type { Sink } from './sink.ts';
+
+/**
+ * Maximum frames whose rows are listed one by one. If ClickHouse is restored, too, before more than these are committed
+ * again, the ledger counts their rows twice, and the audit reports them as missing.
+ */
+const framesListedMax = 1_000;
 
 export interface RecoveryOptions {
   readonly sink: Sink;
@@ -78,16 +84,27 @@ async function learnLostCommits(sink: Sink, marks: readonly LaneMarks[], newest:
     log({ partition, batch_no: newest.rolled }, 'rollups have rows that the raw table has lost: rebuild the last days');
   }
   const stored = await held.patiently(() => store.framesAbove(partition, lastBatchNo));
-  const lines = await held.patiently(() => store.rowsAbove(partition, lastBatchNo));
-  const frames = stored.flatMap(({ producer_id, kind, ranges }) => {
-    const known = marks.find((lane) => lane.producer_id === producer_id && lane.kind === kind);
-    const set = new FrameSet(known?.mark, known?.ahead);
+  const known = new Map(marks.map((lane) => [laneKey(lane.producer_id, lane), lane]));
+  const frames: FrameRun[] = [];
+  // Their rows were stored again, by a replay.
+  const committed: LaneMarks[] = [];
+  for (const { producer_id, kind, ranges } of stored) {
+    const lane = known.get(laneKey(producer_id, { kind, partition }));
+    const set = new FrameSet(lane?.mark, lane?.ahead);
     const holes = ranges.flatMap(([from, to]) => set.holesIn(from, to));
-    return holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to }));
-  });
+    frames.push(...holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to })));
+    const first = ranges[0]?.[0] ?? Number.POSITIVE_INFINITY;
+    if (lane !== undefined && first <= set.top) committed.push(lane);
+  }
+  const lines = await held.patiently(() => store.rowsAbove(partition, lastBatchNo, committed));
   // Written to Postgres, because batch numbers continue above them: a later owner would not look for them.
-  const entry = { batch_no: lastBatchNo + 1, frames, parts: [], stream_time: 0, is_partial: true, is_again: false };
-  await sink.numbers.learn(entry, Math.max(newest.raw, newest.rolled), lines);
+  const newestNo = Math.max(newest.raw, newest.rolled);
+  const byFrame = () => store.rowsByFrame(partition, [lastBatchNo + 1, newestNo], frames);
+  const count = frames.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+  const rows = count > framesListedMax ? [] : await held.patiently(byFrame);
+  const none = { parts: [], gone: [], stream_time: 0, is_again: false };
+  const entry = { ...none, batch_no: lastBatchNo + 1, frames, stored: rows, is_partial: true };
+  await sink.numbers.learn(entry, newestNo, lines);
   held.counters.lost_commits++;
   log(
     { partition, known: lastBatchNo, stored: newest.raw },

@@ -77,7 +77,7 @@ async function replay(
   const sink = new Sink(new HeldPartition(parts, lease, queue, { sink: counters, failures: held.counters }));
   sink.numbers.follow(recovered.numbers);
   await sink.batches.begin(from);
-  sink.held.inDoubt.addAll(above);
+  sink.held.inDoubt.addAll(above, held.inDoubt);
   let position = from;
   let isStoring = false;
   let framesWanted = Number.POSITIVE_INFINITY;

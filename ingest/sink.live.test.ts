@@ -57,6 +57,8 @@ testCostlyCases(
         stream_time: 1,
         is_partial: false,
         is_again: false,
+        stored: [],
+        gone: [],
       };
       await place.checkpoints.begin(lease, entry, lease.lastBatchNo);
       for (const part of formed.parts)
@@ -252,7 +254,16 @@ test('an owner whose Postgres loses more commits during recovery acquires the pa
   const { sink } = await place.own();
   const { lastBatchNo } = sink.held.lease.lease;
   expect(lastBatchNo).toBeGreaterThan(0);
-  const entry = { batch_no: lastBatchNo + 1, frames: [], parts: [], stream_time: 0, is_partial: true, is_again: false };
+  const entry = {
+    batch_no: lastBatchNo + 1,
+    frames: [],
+    parts: [],
+    stream_time: 0,
+    is_partial: true,
+    is_again: false,
+    stored: [],
+    gone: [],
+  };
   await place.administer('UPDATE ingest.last_batch SET last_batch_no = last_batch_no - 1');
   await expect(sink.numbers.learn(entry, lastBatchNo + 7, [])).rejects.toThrow(LeaseLost);
   await place.administer('UPDATE ingest.last_batch SET last_batch_no = last_batch_no + 1');

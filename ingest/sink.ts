@@ -203,5 +203,8 @@ function entryOf(batch: FormedBatch, isAgain = false): BatchEntry {
     stream_time: batch.streamTime,
     is_partial: false,
     is_again: isAgain,
+    stored: [],
+    // What a replay stores again offsets what is gone.
+    gone: isAgain ? [] : (batch.gone ?? []),
   };
 }

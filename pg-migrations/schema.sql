@@ -11,7 +11,9 @@ CREATE TABLE ingest.batch (
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   batch_no bigint NOT NULL DEFAULT 0,
   is_partial boolean NOT NULL DEFAULT false,
-  is_again boolean NOT NULL DEFAULT false
+  is_again boolean NOT NULL DEFAULT false,
+  stored jsonb NOT NULL DEFAULT '[]'::jsonb,
+  gone jsonb NOT NULL DEFAULT '[]'::jsonb
 );
 
 CREATE TABLE ingest.checkpoint (

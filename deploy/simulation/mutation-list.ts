@@ -42,7 +42,7 @@ export const mutations: readonly Mutation[] = [
   {
     without: 'writing to Postgres what it had lost',
     file: 'ingest/recovery.ts',
-    from: 'await sink.numbers.learn(entry, Math.max(newest.raw, newest.rolled), lines);',
+    from: 'await sink.numbers.learn(entry, newestNo, lines);',
     to: 'held.inDoubt.addBatch(entry);',
   },
   {

@@ -11,9 +11,28 @@ export const mutationsBesideThePath: readonly Mutation[] = [
   {
     without: 'rows in the ledger that Postgres had lost',
     file: 'ingest/recovery.ts',
-    from: 'const lines = await held.patiently(() => store.rowsAbove(partition, lastBatchNo));',
+    from: 'const lines = await held.patiently(() => store.rowsAbove(partition, lastBatchNo, committed));',
     to: 'const lines: never[] = [];',
     test: 'ingest/ledger.live.test.ts',
+  },
+  {
+    without: 'rows in the ledger that a replay had stored before Postgres lost it',
+    file: 'ingest/recovery.ts',
+    from: 'if (lane !== undefined && first <= set.top) committed.push(lane);',
+    to: '',
+  },
+  {
+    without: 'taking back from the ledger what a restore has taken of a partial batch',
+    file: 'ingest/partition-batches.ts',
+    from: 'const gone = await inDoubt.goneOf(runsOf(fresh), parts.store);',
+    to: 'const gone: never[] = [];',
+  },
+  {
+    without: 'partial batches that a replay completes',
+    file: 'ingest/in-doubt-frames.ts',
+    from: 'this.#partial = known.#partial;',
+    to: '',
+    test: 'ingest/rows-of-partial-batches.live.test.ts',
   },
   {
     without: 'the deletion clock',

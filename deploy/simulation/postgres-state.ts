@@ -9,6 +9,7 @@ import type { Cursor } from '#ingest/attribution/late-cursors.ts';
 import {
   type BatchEntry,
   type BatchPart,
+  type FrameRows,
   type Lease,
   LeaseLost,
   type LedgerLine,
@@ -98,9 +99,9 @@ export function begun(state: State, lease: Lease, entry: BatchEntry, previousNo:
 }
 
 /** Adds stored rows to the ledger. */
-function withLines(state: State, partition: number, lines: readonly LedgerLine[], isAgain: boolean): State {
+function withLines(state: State, partition: number, lines: readonly LedgerLine[]): State {
   const ledger = new Map(state.ledger);
-  for (const { table, partition: month, rows, batch_from, batch_to, time_from, time_to } of lines) {
+  for (const { table, partition: month, rows, rows_again, batch_from, batch_to, time_from, time_to } of lines) {
     const batch_day = Math.floor(batch_from / DAY_MS);
     const key = `${partition}:${batch_day}:${table}:${month}`;
     const known = ledger.get(key);
@@ -110,7 +111,7 @@ function withLines(state: State, partition: number, lines: readonly LedgerLine[]
       raw_table: table,
       month,
       rows: (known?.rows ?? 0) + rows,
-      rows_again: (known?.rows_again ?? 0) + (isAgain ? rows : 0),
+      rows_again: (known?.rows_again ?? 0) + rows_again,
       batch_from: Math.min(known?.batch_from ?? batch_from, batch_from),
       batch_to: Math.max(known?.batch_to ?? batch_to, batch_to),
       time_from: Math.min(known?.time_from ?? time_from, time_from),
@@ -121,12 +122,19 @@ function withLines(state: State, partition: number, lines: readonly LedgerLine[]
 }
 
 /** Adds a batch to the ledger that is decided now. Late attributions belong to no frame. */
-export function booked(state: State, lease: Lease, batchNo: number, stored?: readonly BatchPart[]): State {
-  const batch = state.batches.get(keyOf(lease, batchNo));
-  if (batch === undefined || batch.entry.is_partial || batch.entry.frames.length === 0) return state;
-  const parts = (stored ?? batch.entry.parts).filter(({ rows }) => rows > 0);
-  const lines = parts.map((part) => ({ ...part, batch_from: batchNo, batch_to: batchNo }));
-  return withLines(state, lease.partition, lines, batch.entry.is_again);
+export function booked(state: State, lease: Lease, batchNo: number): State {
+  const entry = state.batches.get(keyOf(lease, batchNo))?.entry;
+  if (entry === undefined || entry.is_partial || entry.frames.length === 0) return state;
+  const gone = entry.gone.map((line) => ({ ...line, rows: -line.rows, rows_again: -line.rows_again }));
+  return withLines(withParts(state, lease, entry, entry.parts), lease.partition, gone);
+}
+
+function withParts(state: State, lease: Lease, { batch_no, is_again }: BatchEntry, parts: readonly BatchPart[]): State {
+  const stored = parts.filter(({ rows }) => rows > 0);
+  const lines = stored.map((part) => {
+    return { ...part, rows_again: is_again ? part.rows : 0, batch_from: batch_no, batch_to: batch_no };
+  });
+  return withLines(state, lease.partition, lines);
 }
 
 export function learned(
@@ -142,7 +150,7 @@ export function learned(
   const batch = { partition: lease.partition, entry };
   const isNew = !state.batches.has(keyOf(lease, entry.batch_no));
   return {
-    ...(isNew ? withLines(state, lease.partition, stored, false) : state),
+    ...(isNew ? withLines(state, lease.partition, stored) : state),
     leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: newestNo }),
     batches: new Map([[keyOf(lease, entry.batch_no), batch], ...state.batches]),
   };
@@ -153,13 +161,13 @@ export function without(state: State, lease: Lease, batchNo: number): State {
   return batches.delete(keyOf(lease, batchNo)) ? { ...state, batches } : state;
 }
 
-export function partial(given: State, lease: Lease, batchNo: number, stored: readonly BatchPart[]): State {
-  const state = booked(given, lease, batchNo, stored);
+export function partial(state: State, lease: Lease, batchNo: number, stored: readonly FrameRows[]): State {
   const key = keyOf(lease, batchNo);
   const batch = state.batches.get(key);
-  if (batch === undefined) return state;
-  const entry = { ...batch.entry, is_partial: true };
-  return { ...state, batches: new Map(state.batches).set(key, { ...batch, entry }) };
+  if (batch === undefined || batch.entry.is_partial) return state;
+  const entry = { ...batch.entry, is_partial: true, stored: batch.entry.is_again ? [] : stored };
+  const kept = { ...state, batches: new Map(state.batches).set(key, { ...batch, entry }) };
+  return entry.frames.length > 0 ? withParts(kept, lease, entry, stored) : kept;
 }
 
 /** For each partition, the number up to which all of its batches are decided. */

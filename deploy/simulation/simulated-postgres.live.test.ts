@@ -4,9 +4,11 @@
  * @module-tag slow
  */
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ledgerFrom } from '#clickhouse/queries/missing-rows.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { LaneMarks } from '#common/log/marks.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import type { BatchEntry, Checkpoints, Lease } from '#ingest/checkpoints.ts';
+import type { BatchEntry, Checkpoints, FrameRows, Lease, LedgerLine } from '#ingest/checkpoints.ts';
 import { PostgresCheckpoints } from '#ingest/postgres-checkpoints.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
 import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
@@ -91,7 +93,19 @@ test('the simulated Postgres stores leases, batches, marks and requests as the r
     const mark: LaneMarks = { ...lane, mark: random.between(1, 50), ahead: random.next() < 0.5 ? [] : [[60, 70]] };
     const frames = [{ producer_id: lane.producer_id, kind: lane.kind, from: at, to: at + 3 }];
     const parts = [{ table: 'clicks', partition: '202611', rows: 4, time_from: at, time_to: at + 9 }];
-    const entry: BatchEntry = { batch_no: batchNo, frames, parts, stream_time: at, is_partial: false, is_again: false };
+    const byFrame = [0, 1].map((n) => ({
+      ...lane,
+      ...parts[0],
+      rows_again: 0,
+      frame_no: at + n,
+    })) as unknown as FrameRows[];
+    const batch_from = random.pick([batchNo, batchNo, batchNo + DAY_MS]);
+    const lines = [
+      { ...parts[0], rows: 2, rows_again: random.between(0, 2), batch_from, batch_to: batch_from + 1 },
+    ] as readonly LedgerLine[];
+    const some = () => (random.next() < 0.5 ? lines : []);
+    const of = { is_partial: false, is_again: random.next() < 0.5, stored: [], gone: some() };
+    const entry: BatchEntry = { batch_no: batchNo, frames, parts, stream_time: at, ...of };
     const what = lease === undefined ? 'acquire' : random.pick(operationNames);
     if (lease === undefined || what === 'acquire') {
       const owner = random.pick(['one', 'two']);
@@ -110,10 +124,11 @@ test('the simulated Postgres stores leases, batches, marks and requests as the r
       const outcome = await same(what, (on) => on.commit(lease, batchNo, at, [mark], [batchNo - 1]));
       seen.add('value' in outcome ? 'committed' : 'not committed');
     } else if (what === 'discard') await same(what, (on) => on.discard(lease, batchNo));
-    else if (what === 'keepPartial') await same(what, (on) => on.keepPartial(lease, batchNo, []));
+    else if (what === 'keepPartial') await same(what, (on) => on.keepPartial(lease, batchNo, byFrame));
     else if (what === 'learn') {
       const newestNo = Math.max(batchNo, last) + 1;
-      const outcome = await same(what, (on) => on.learn(lease, { ...entry, is_partial: true }, newestNo, []));
+      const learned = { ...entry, is_partial: true, is_again: false, stored: byFrame, gone: [] };
+      const outcome = await same(what, (on) => on.learn(lease, learned, newestNo, lines));
       if ('value' in outcome) begun[partition] = newestNo;
     } else if (what === 'moveMarks') await same(what, (on) => on.moveMarks(lease, [mark]));
     else if (what === 'recallMarks') await same(what, (on) => on.recallMarks(lease, [lane]));
@@ -127,6 +142,7 @@ test('the simulated Postgres stores leases, batches, marks and requests as the r
     await same(`batches after ${what}`, (on) => on.batches(partition));
     await same(`revision after ${what}`, (on) => on.revision(partition));
     await same(`stream time after ${what}`, (on) => on.streamTime(partition));
+    expect({ what, ledger: sorted(server.ledger) }).toEqual({ what, ledger: sorted(await ledgerFrom(postgres)) });
   }
   expect(seen).toEqual(new Set(['begun', 'not begun', 'committed', 'not committed']));
 });

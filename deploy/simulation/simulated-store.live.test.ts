@@ -146,6 +146,14 @@ test.each([8, 20])(title, async (operations) => {
     const { producer_id, kind, frame_no } = formed.frames[0]?.header ?? stage.frame(times).header;
     const span = { producer_id, kind, from: Math.max(1, frame_no - 2), to: frame_no };
     await same('places', (on) => on.placesOf(batch.partition, 0, [span]));
+    const batches = [random.pick([0, batch.batch_no]), batch.batch_no] as const;
+    await same('rows of frames', (on) => on.rowsByFrame(batch.partition, batches, [span]));
+    const lane = { producer_id, kind, partition: batch.partition };
+    const marks =
+      random.next() < 0.3
+        ? []
+        : [{ ...lane, mark: Math.max(0, frame_no - 2), ahead: [[frame_no, frame_no + 1]] as const }];
+    await same('rows above', (on) => on.rowsAbove(batch.partition, batch.batch_no - 1, marks));
     await same('fence', async (on) => {
       fence = await on.fence(batch.partition, 0, '', false);
       return fence;

@@ -5,10 +5,10 @@ import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { tableOf } from '#clickhouse/rollups.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import { DAY_MS } from '#common/durations.ts';
-import type { FrameRange } from '#common/log/marks.ts';
+import { type FrameRange, FrameSet, type LaneMarks } from '#common/log/marks.ts';
 import { type RecordKind, recordKinds } from '#common/log/record.ts';
 import { sleep } from '#common/time.ts';
-import type { BatchPart, LedgerLine } from '#ingest/checkpoints.ts';
+import type { BatchPart, FrameRows, LedgerLine } from '#ingest/checkpoints.ts';
 import { ClickHouseStore } from '#ingest/clickhouse-store.ts';
 import type {
   Fence,
@@ -138,15 +138,7 @@ export class SimulatedStore implements RawStore {
     return this.#ask(() =>
       this.#server.rows
         .filter((row) => row.log_partition === partition && row.batch_no > batchNo && !row.isLearned)
-        .filter((row) =>
-          frames.some(
-            (span) =>
-              span.kind === kindOf(row) &&
-              span.producer_id === row.producer_id &&
-              row.frame_no >= span.from &&
-              row.frame_no <= span.to,
-          ),
-        )
+        .filter((row) => frames.some((span) => isWithin(row, span)))
         .map((row) => ({ kind: kindOf(row), producer_id: row.producer_id, frame_no: row.frame_no, idx: row.idx })),
     );
   }
@@ -155,26 +147,37 @@ export class SimulatedStore implements RawStore {
     return this.#ask(() => undefined);
   }
 
-  rowsAbove(partition: number, batchNo: number): Promise<readonly LedgerLine[]> {
+  rowsAbove(partition: number, batchNo: number, committed: readonly LaneMarks[]): Promise<readonly LedgerLine[]> {
+    const sets = new Map(committed.map((lane) => [lane.producer_id + lane.kind, new FrameSet(lane.mark, lane.ahead)]));
+    const isAgain = (row: SimulatedRow) => sets.get(row.producer_id + kindOf(row))?.has(row.frame_no) === true;
+    return this.#ask(() =>
+      linesOf(
+        this.#ownRows(partition).filter(({ batch_no }) => batch_no > batchNo),
+        isAgain,
+      ),
+    );
+  }
+
+  rowsByFrame(partition: number, [from, to]: FrameRange, frames: readonly FrameSpan[]): Promise<readonly FrameRows[]> {
     return this.#ask(() => {
-      const lines = new Map<string, LedgerLine>();
-      for (const row of this.#server.rows) {
-        const { table, month, batch_no: no, time } = row;
-        if (row.log_partition !== partition || no <= batchNo || row.isLearned) continue;
-        const key = `${table}:${month}:${Math.floor(no / DAY_MS)}`;
-        const known = lines.get(key);
-        lines.set(key, {
-          table,
-          partition: month,
-          rows: (known?.rows ?? 0) + 1,
-          time_from: Math.min(known?.time_from ?? time, time),
-          time_to: Math.max(known?.time_to ?? time, time),
-          batch_from: Math.min(known?.batch_from ?? no, no),
-          batch_to: Math.max(known?.batch_to ?? no, no),
-        });
+      const byFrame = new Map<string, SimulatedRow[]>();
+      for (const row of this.#ownRows(partition)) {
+        const { producer_id, frame_no, batch_no } = row;
+        if (batch_no < from || batch_no > to || !frames.some((span) => isWithin(row, span))) continue;
+        const key = `${kindOf(row)}:${producer_id}:${frame_no}`;
+        byFrame.set(key, [...(byFrame.get(key) ?? []), row]);
       }
-      return [...lines.values()];
+      return [...byFrame.values()].flatMap((rows) => {
+        const [first] = rows;
+        if (first === undefined) return [];
+        const of = { producer_id: first.producer_id, kind: kindOf(first), frame_no: first.frame_no };
+        return linesOf(rows).map((line) => ({ ...line, ...of }));
+      });
     });
+  }
+
+  #ownRows(partition: number): SimulatedRow[] {
+    return this.#server.rows.filter((row) => row.log_partition === partition && !row.isLearned);
   }
 
   daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]> {
@@ -244,6 +247,31 @@ function kindOf({ table }: SimulatedRow): RecordKind {
   const kind = recordKinds.find((one) => tableOf(one) === table);
   if (kind === undefined) throw new Error(`${table} is not a table of records`);
   return kind;
+}
+
+function isWithin(row: SimulatedRow, { kind, producer_id, from, to }: FrameSpan): boolean {
+  return kind === kindOf(row) && producer_id === row.producer_id && row.frame_no >= from && row.frame_no <= to;
+}
+
+/** Counts rows as the ledger does. */
+function linesOf(rows: readonly SimulatedRow[], isAgain = (_row: SimulatedRow) => false): LedgerLine[] {
+  const lines = new Map<string, LedgerLine>();
+  for (const row of rows) {
+    const { table, month, batch_no: no, time } = row;
+    const key = `${table}:${month}:${Math.floor(no / DAY_MS)}`;
+    const known = lines.get(key);
+    lines.set(key, {
+      table,
+      partition: month,
+      rows: (known?.rows ?? 0) + 1,
+      rows_again: (known?.rows_again ?? 0) + (isAgain(row) ? 1 : 0),
+      time_from: Math.min(known?.time_from ?? time, time),
+      time_to: Math.max(known?.time_to ?? time, time),
+      batch_from: Math.min(known?.batch_from ?? no, no),
+      batch_to: Math.max(known?.batch_to ?? no, no),
+    });
+  }
+  return [...lines.values()];
 }
 
 function isOfPart(row: SimulatedRow, batch: BatchName, part: BatchPart): boolean {
