@@ -1,11 +1,12 @@
-// Runs in the machine: visits a link and sends events through the proxy until SIGTERM. Then prints for each kind what failed, the time
-// between the first and the last failure, and the longest request. node visits.mjs LINK_HOST LINK_PATH API_KEY
+// Runs in the machine: through the proxy, visits a link, sends events, creates links and changes one, until SIGTERM. Then prints for
+// each kind what failed, and the longest request; and how long writes were refused: from the first that failed to the last.
+// node visits.mjs LINK_HOST LINK_PATH API_KEY APP_ID LINK_ID TOKEN
 import { Agent, request } from 'node:https';
 
-const [linkHost, path, apiKey] = process.argv.slice(2);
-const agent = new Agent({ keepAlive: true, rejectUnauthorized: false, maxSockets: 16 });
-const none = () => ({ sent: 0, failed: {}, failedForMs: 0, longestMs: 0 });
-const figures = { redirects: none(), writes: none() };
+const [linkHost, path, apiKey, appId, linkId, token] = process.argv.slice(2);
+const agent = new Agent({ keepAlive: true, rejectUnauthorized: false, maxSockets: 32 });
+const figures = { kinds: {}, refusedWritesMs: 0 };
+let firstRefusedMs = 0;
 let isEnding = false;
 
 function send(options, body) {
@@ -19,17 +20,22 @@ function send(options, body) {
   });
 }
 
-async function repeat(figure, expected, pauseMs, once) {
-  let firstFailureMs = 0;
+async function repeat(kind, expected, pauseMs, once) {
+  figures.kinds[kind] ??= { sent: 0, failed: {}, longestMs: 0 };
+  const figure = figures.kinds[kind];
   while (!isEnding) {
     const startedMs = performance.now();
     const outcome = await once();
+    const endedMs = performance.now();
     figure.sent++;
-    figure.longestMs = Math.max(figure.longestMs, Math.round(performance.now() - startedMs));
+    figure.longestMs = Math.max(figure.longestMs, Math.round(endedMs - startedMs));
     if (outcome !== expected) {
       figure.failed[outcome] = (figure.failed[outcome] ?? 0) + 1;
-      firstFailureMs ||= startedMs;
-      figure.failedForMs = Math.max(figure.failedForMs, Math.round(performance.now() - firstFailureMs));
+      if (kind !== 'redirects') {
+        // A request that waited and then failed was refused at its end.
+        firstRefusedMs ||= endedMs;
+        figures.refusedWritesMs = Math.ceil(endedMs - firstRefusedMs);
+      }
     }
     await new Promise((done) => setTimeout(done, pauseMs));
   }
@@ -38,24 +44,36 @@ async function repeat(figure, expected, pauseMs, once) {
 const iphone =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Version/18.5 Mobile/15E148 Safari/604.1';
 const visit = () => send({ servername: linkHost, path, headers: { host: linkHost, 'user-agent': iphone } });
-let events = 0;
-const write = () => {
-  const body = JSON.stringify({ events: [{ event_id: `docs-${++events}`, name: 'purchase', device_id: 'device' }] });
-  const headers = {
-    host: 'api.example.com',
-    'x-api-key': apiKey,
-    'content-type': 'application/json',
-    'content-length': body.length,
-  };
-  return send({ servername: 'api.example.com', path: '/v1/sdk/events', method: 'POST', headers }, body);
-};
+
+const name = 'api.example.com';
+function write(method, target, credential, content) {
+  const body = JSON.stringify(content);
+  const headers = { host: name, 'content-type': 'application/json', 'content-length': body.length, ...credential };
+  return send({ servername: name, path: `/v1${target}`, method, headers }, body);
+}
+const bearer = { authorization: `Bearer ${token}` };
+const run = Date.now().toString(36);
+let count = 0;
+const event = () =>
+  write(
+    'POST',
+    '/sdk/events',
+    { 'x-api-key': apiKey },
+    {
+      events: [{ event_id: `docs-${run}-${++count}`, name: 'purchase', device_id: 'device' }],
+    },
+  );
+const create = () => write('POST', '/links', bearer, { app_id: appId, path: '/created' });
+const change = () => write('PATCH', `/links/${linkId}`, bearer, { campaign: `change-${++count}` });
 
 process.once('SIGTERM', () => {
   isEnding = true;
 });
 await Promise.all([
-  ...Array.from({ length: 4 }, () => repeat(figures.redirects, '302', 5, visit)),
-  repeat(figures.writes, '202', 50, write),
+  ...Array.from({ length: 4 }, () => repeat('redirects', '302', 20, visit)),
+  ...Array.from({ length: 2 }, () => repeat('events', '202', 50, event)),
+  repeat('new links', '201', 200, create),
+  repeat('changes', '200', 50, change),
 ]);
 console.log(JSON.stringify(figures));
 process.exit();
