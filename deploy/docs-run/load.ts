@@ -29,7 +29,7 @@ const stop = `
 sleep 5
 kill $visits
 wait $visits
-journalctl -u caddy -o cat --since -10min | grep '"level":"error"' | grep -v '"status":50[0-9]' | cut -c 1-400 | tail -n 5 || true
+journalctl -u caddy -o cat --since -10min | grep '"level":"error"' | cut -c 1-1000 | tail -n 5 || true
 cat /root/figures.json
 `;
 
@@ -40,7 +40,7 @@ interface Figures {
       { readonly sent: number; readonly failed: Readonly<Record<string, number>>; readonly longestMs: number }
     >
   >;
-  /** From the first write that failed to the last. */
+  /** From the beginning of the first write that failed to that of the last. */
   readonly refusedWritesMs: number;
 }
 
@@ -59,7 +59,7 @@ export async function underLoad(
     console.log(`-- ${what}: ${sent} ${kind}, failed: ${JSON.stringify(failed)}, longest ${longestMs} ms`);
     if (sent < 20) throw new Error('too few requests were sent');
   }
-  console.log(`-- ${what}: writes were refused for ${refusedWritesMs} ms`);
+  console.log(`-- ${what}: writes that began within ${refusedWritesMs} ms were refused`);
   if (Object.keys(kinds['redirects']?.failed ?? { none: 0 }).length > 0)
     throw new Error(`visits failed during ${what}`);
   if (refusedWritesMsMax !== null && refusedWritesMs > refusedWritesMsMax)

@@ -49,6 +49,7 @@ kept=$(ls)
 for day in $(seq 11 25); do mkdir "signpost-2020-01-$day"T030000Z; echo '{}' >"signpost-2020-01-$day"T030000Z/backup.json; done
 mkdir signpost-2020-02-01T030000Z signpost-2020-02-02T030000Z.trial
 touch -d '2 days ago' signpost-2020-02-*
+chown -R signpost: signpost-2020-*
 printf '#!/bin/sh\\n[ "$*" != "-u +%%u" ] || { echo 7; exit; }\\nexec /bin/date "$@"\\n' >/usr/local/bin/date
 chmod 755 /usr/local/bin/date
 systemctl start signpost-backup
@@ -129,6 +130,11 @@ async function followAll(folder: string, machine: DebianMachine): Promise<void> 
   shell.end();
 }
 
+const journal = `
+systemctl --failed --no-pager
+for unit in signpost signpost-bridge signpost-backup caddy; do journalctl -u $unit -n 25 --no-pager || true; done
+`;
+
 async function main(): Promise<void> {
   const reason = reasonAgainst(neededPrograms);
   if (reason !== '') return console.log(`skipped: ${reason}`);
@@ -145,6 +151,10 @@ async function main(): Promise<void> {
   try {
     await followAll(folder, machine);
     console.log(`every command of the pages succeeded (${seconds(startedMs)})`);
+  } catch (error) {
+    console.log('-- what the machine says:');
+    await machine.shell().run(journal);
+    throw error;
   } finally {
     await stop();
   }

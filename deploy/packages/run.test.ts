@@ -3,7 +3,6 @@ import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeF
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import settings from '../../package.json' with { type: 'json' };
 import nodes from './node/package.json' with { type: 'json' };
 
 /** A project whose uWebSockets.js only loads where BINDING_LOADS is set, to simulate a Node without a binary. */
@@ -84,7 +83,7 @@ test('a Node that is older than package.json allows is refused in one sentence, 
 });
 
 test('the pages name the oldest Node that package.json allows', () => {
-  expect(settings.engines.node).toBe('>=20.19');
+  expect(readFileSync('package.json', 'utf8')).toContain('"node": ">=20.19"');
   for (const page of ['README.md', 'docs/platforms.md'])
     expect(readFileSync(page, 'utf8'), page).toContain('20.19 or later');
 });
