@@ -83,7 +83,7 @@ const visitor = async () => {
 await Promise.all([
   ...Array.from({ length: 4 }, visitor),
   each(50, () => once('events', '202', event)),
-  each(100, () => once('changes', '200', change)),
+  each(250, () => once('changes', '200', change)),
   each(250, () => once('new links', '201', create)),
 ]);
 figures.refusedWritesMs = Math.max(0, Math.ceil(lastRefusedMs - firstRefusedMs));
