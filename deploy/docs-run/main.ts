@@ -45,7 +45,7 @@ async function runBlock(shell: Shell, block: Block, after: string | null): Promi
 /** The Sunday of signpost-backup.service: `date` says so, and there are more backups than are kept, and leftovers. */
 const sundayBackup = `
 cd /var/lib/signpost-backup
-kept=$(ls)
+kept=$(ls -d signpost-*)
 for day in $(seq 11 25); do mkdir "signpost-2020-01-$day"T030000Z; echo '{}' >"signpost-2020-01-$day"T030000Z/backup.json; done
 mkdir signpost-2020-02-01T030000Z signpost-2020-02-02T030000Z.trial
 touch -d '2 days ago' signpost-2020-02-*
@@ -132,7 +132,7 @@ async function followAll(folder: string, machine: DebianMachine): Promise<void> 
 
 const journal = `
 systemctl --failed --no-pager
-for unit in signpost signpost-bridge signpost-backup caddy; do journalctl -u $unit -n 25 --no-pager || true; done
+for unit in signpost signpost-bridge signpost-backup caddy; do journalctl -u $unit -n 60 --no-pager | grep -v health_checker | tail -n 30 || true; done
 `;
 
 async function main(): Promise<void> {
