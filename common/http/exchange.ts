@@ -20,7 +20,6 @@ const reasons: Readonly<Record<number, string>> = {
   404: '404 Not Found',
   429: '429 Too Many Requests',
   500: '500 Internal Server Error',
-  503: '503 Service Unavailable',
 };
 
 /** uWebSockets.js writes values unchecked: a line break in one would allow header injection. */

@@ -3,25 +3,32 @@
  * connection was refused, so it must know before the listener closes.
  */
 import { sleep, systemTime } from '#common/time.ts';
-import type { Answer } from './route.ts';
+import type { HttpRequest, HttpResponse } from './uws.ts';
 
-export const HEALTH_PATH = '/healthz';
 /** Several times the interval of deploy/single/Caddyfile. */
 const ANNOUNCE_MS = 1_000;
 /** A proxy that checks asks again within this time. */
 const CHECKED_WITHIN_MS = 10_000;
 
+export function isHealthCheck(req: HttpRequest): boolean {
+  return req.getUrl() === '/healthz' && req.getMethod() === 'get';
+}
+
 export class PortHealth {
   #askedMs = Number.NEGATIVE_INFINITY;
   #isStopping = false;
 
-  answer(): Answer {
+  /** Charged to no limit, and not counted with the requests. */
+  answer(res: HttpResponse, closesConnection: boolean): void {
     this.#askedMs = performance.now();
-    return {
-      status: this.#isStopping ? 503 : 200,
-      contentType: 'text/plain',
-      bytes: this.#isStopping ? 'stopping' : 'ok',
-    };
+    const [status, body] = this.#isStopping ? ['503 Service Unavailable', 'stopping'] : ['200 OK', 'ok'];
+    res.cork(() => {
+      res
+        .writeStatus(status)
+        .writeHeader('Content-Type', 'text/plain')
+        .writeHeader('X-Content-Type-Options', 'nosniff');
+      res.writeHeader('Cache-Control', 'no-store').end(body, closesConnection);
+    });
   }
 
   /** From now on, checks fail. Resolves once a proxy that checks must have seen it; at once if none does. */

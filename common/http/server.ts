@@ -16,7 +16,7 @@ import { collectBody, type Headers, readHeaders } from './incoming.ts';
 import { finishBody, type Guard, type Incoming, type MountedRoute } from './mount.ts';
 import { type Peer, TrustedProxies } from './peer.ts';
 import { Port } from './port.ts';
-import { HEALTH_PATH, PortHealth } from './port-health.ts';
+import { isHealthCheck, PortHealth } from './port-health.ts';
 import { emptyBody, type RawBody } from './raw-body.ts';
 import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
 import type { RequestTimes } from './request-times.ts';
@@ -187,6 +187,10 @@ export class HttpServer {
     matched: MountedRoute | null,
     isHeadOfRoute = false,
   ): void {
+    if (matched === null && isHealthCheck(req)) {
+      this.#health.answer(res, this.#isStopping);
+      return;
+    }
     const nowMs = Date.now();
     const id = newRequestId(nowMs);
     const report = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
@@ -216,9 +220,7 @@ export class HttpServer {
     const queryText = req.getQuery() ?? '';
     const header = (name: string) => headers[name] ?? '';
     const isRead = exchange.isHead || method === 'get';
-    const isPage = !matched && fault === null && path === '' && isRead;
-    const file =
-      url === HEALTH_PATH && isRead ? this.#health.answer() : isPage ? this.#options.pages?.find(url, header) : null;
+    const file = !matched && fault === null && path === '' && isRead ? this.#options.pages?.find(url, header) : null;
     if (file) {
       exchange.isBodyComplete = true;
       exchange.isPage = true;

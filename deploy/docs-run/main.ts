@@ -147,7 +147,7 @@ async function main(): Promise<void> {
     await machine.stop();
     rmSync(folder, { recursive: true, force: true });
   };
-  process.once('SIGINT', () => void stop().then(() => process.exit(130)));
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void stop().then(() => process.exit(130)));
   try {
     await followAll(folder, machine);
     console.log(`every command of the pages succeeded (${seconds(startedMs)})`);
