@@ -1,7 +1,7 @@
 // Runs in the machine: through the proxy, visits a link, sends events, creates links and changes one, until SIGTERM. A write is sent when
 // its time has come, whether or not earlier ones were answered. Then prints for each kind what failed, and the longest request; and how
 // long writes were refused: from the beginning of the first that failed to that of the last.
-// node visits.mjs LINK_HOST LINK_PATH API_KEY APP_ID LINK_ID TOKEN
+// node visits.mjs LINK_HOST LINK_PATH [API_KEY APP_ID LINK_ID TOKEN]; without a key, it only visits
 import { Agent, request } from 'node:https';
 
 const [linkHost, path, apiKey, appId, linkId, token] = process.argv.slice(2);
@@ -82,9 +82,13 @@ const visitor = async () => {
 };
 await Promise.all([
   ...Array.from({ length: 4 }, visitor),
-  each(50, () => once('events', '202', event)),
-  each(250, () => once('changes', '200', change)),
-  each(250, () => once('new links', '201', create)),
+  ...(apiKey === undefined
+    ? []
+    : [
+        each(50, () => once('events', '202', event)),
+        each(250, () => once('changes', '200', change)),
+        each(250, () => once('new links', '201', create)),
+      ]),
 ]);
 figures.refusedWritesMs = Math.max(0, Math.ceil(lastRefusedMs - firstRefusedMs));
 console.log(JSON.stringify(figures));
