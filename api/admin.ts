@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
+import { allowClosedOutput } from '#common/process/closed-output.ts';
 import { ConfigError, closeNewFiles, toolConfig } from '#common/process/config.ts';
 import type { ToolConfig } from '#common/process/config-roles.ts';
 import { fileFault } from '#common/process/file-fault.ts';
@@ -26,6 +27,7 @@ import { lostFramesSince } from './analytics/audit-turns.ts';
 
 /** Rewriting a table takes one long statement. */
 const rewriteTimeoutMs = 600_000;
+const reachTimeoutMs = 5_000;
 
 function known(name: string, url: string): string {
   if (url === '')
@@ -35,8 +37,14 @@ function known(name: string, url: string): string {
   return url;
 }
 
+async function reach(clickhouseUrl: string): Promise<void> {
+  const client = new ClickHouse({ url: clickhouseUrl, requestTimeoutMs: reachTimeoutMs, connectionsMax: 1 });
+  await client.query('SELECT 1').finally(() => client.close());
+}
+
 /** @param addCommands adds commands that other rooms have. */
 async function run(addCommands: (program: Command, config: ToolConfig<'admin'>) => void): Promise<void> {
+  allowClosedOutput();
   closeNewFiles();
   const config = toolConfig('admin');
   let db: Postgres | undefined;
@@ -60,9 +68,9 @@ async function run(addCommands: (program: Command, config: ToolConfig<'admin'>) 
     print: (line) => console.log(line),
     warn: (line) => console.error(line),
   });
+  const clickhouseUrl = () => known('CLICKHOUSE_URL', config.CLICKHOUSE_URL || localClickHouseUrl(config.DATA_DIR));
   const openClickHouse = (): ClickHouse => {
-    const url = known('CLICKHOUSE_URL', config.CLICKHOUSE_URL || localClickHouseUrl(config.DATA_DIR));
-    clickhouse ??= new ClickHouse({ url, requestTimeoutMs: 600_000, connectionsMax: 2 });
+    clickhouse ??= new ClickHouse({ url: clickhouseUrl(), requestTimeoutMs: 600_000, connectionsMax: 2 });
     return clickhouse;
   };
   addEraseCommand(program, {
@@ -88,6 +96,7 @@ async function run(addCommands: (program: Command, config: ToolConfig<'admin'>) 
   });
   const records = {
     clickhouse: openClickHouse,
+    reachClickHouse: () => reach(clickhouseUrl()),
     nowMs: systemClock,
     print: (line: string) => console.log(line),
     postgres: () => parts().db,

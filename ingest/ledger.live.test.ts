@@ -144,6 +144,7 @@ test('records that a replay stores again are no longer lost, and count once in t
   const printed: string[] = [];
   addRevisionCommands(program, {
     ...{ postgres: () => postgres, clickhouse: () => way.client, nowMs: Date.now, onFaults: () => undefined },
+    reachClickHouse: () => Promise.resolve(),
     print: (line) => void printed.push(line),
   });
   await program.parseAsync(['node', 'admin', 'replay', '--from', new Date(Date.now() - HOUR_MS).toISOString()]);

@@ -83,6 +83,7 @@ async function admin(...args: string[]): Promise<{ lines: string[]; isFaulty: bo
   addRevisionCommands(program, {
     postgres: () => postgres,
     clickhouse: () => way.client,
+    reachClickHouse: () => Promise.resolve(),
     nowMs: Date.now,
     // On a busy machine, waiting messages come first.
     print: (line) => void (line.startsWith('waiting for ingest') || lines.push(line)),

@@ -1,6 +1,6 @@
 /** `npm run admin -- replay` and `rebuild`: sends the request to the owners of all partitions, waits until they are done, and reports the result. */
 import { type Command, InvalidArgumentError } from 'commander';
-import type { ClickHouse } from '#clickhouse/client.ts';
+import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { missingFrames } from '#clickhouse/queries/missing-frames.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
@@ -11,6 +11,8 @@ export interface RevisionContext {
   readonly postgres: () => Postgres;
   /** @throws AdminError if none is configured. */
   readonly clickhouse: () => ClickHouse;
+  /** Asks for an answer within seconds. @throws ClickHouseFailure, or AdminError if none is configured. */
+  readonly reachClickHouse: () => Promise<void>;
   readonly nowMs: () => number;
   readonly print: (line: string) => void;
   /** Called when records are missing, for the exit code. */
@@ -58,6 +60,7 @@ export function addRevisionCommands(program: Command, context: RevisionContext):
     .requiredOption('--from <time>', 'start time (UTC), a few minutes before the backup began', timeOption)
     .action(async ({ from }: { from: number }) => {
       await requireUsableStart(context, from);
+      await context.reachClickHouse();
       await revise(context, { replay_from: from, days_from: null, days_to: null });
       await reportMissing(context, from);
     });
@@ -121,11 +124,22 @@ async function revise(context: RevisionContext, wanted: Wanted): Promise<void> {
     }
     if (context.nowMs() - remindedAt.ms >= remindMs) {
       remindedAt.ms = context.nowMs();
-      context.print(`waiting for ingest: partitions ${open.map(({ partition }) => partition).join(', ')}`);
+      const waiting = `waiting for ingest: partitions ${open.map(({ partition }) => partition).join(', ')}`;
+      context.print(waiting + (await clickhouseFault(context)));
     }
     await sleep(systemTime, pollMs);
   }
   await db.execute('DELETE FROM ingest.revision WHERE done_at IS NOT NULL');
+}
+
+/** Why ingest may make no progress; empty if ClickHouse answers, or if this command does not know it. */
+async function clickhouseFault({ reachClickHouse }: RevisionContext): Promise<string> {
+  try {
+    await reachClickHouse();
+    return '';
+  } catch (error) {
+    return error instanceof ClickHouseFailure ? `, and ClickHouse is unavailable: ${error.message}` : '';
+  }
 }
 
 /** Clicks committed since `from` that neither ClickHouse nor the log has. */

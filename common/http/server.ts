@@ -1,8 +1,9 @@
 /**
  * The HTTP server of the API and the SDK endpoints, on uWebSockets.js. It answers over HTTPS; a port without TLS is for
- * a trusted proxy and rejects all other clients. `stop` closes the listeners, closes each connection with its next answer,
+ * a trusted proxy and rejects all other clients. `stop` lets health checks fail, closes the listeners, closes each connection with its next answer,
  * idle ones after a second, and cuts the requests that remain at the deadline.
  */
+import { setImmediate } from 'node:timers/promises';
 import { newRequestId } from '#common/ids.ts';
 import type { Certificate } from '#common/process/certificate-files.ts';
 import { sleep, systemTime } from '#common/time.ts';
@@ -15,6 +16,7 @@ import { collectBody, type Headers, readHeaders } from './incoming.ts';
 import { finishBody, type Guard, type Incoming, type MountedRoute } from './mount.ts';
 import { type Peer, TrustedProxies } from './peer.ts';
 import { Port } from './port.ts';
+import { isHealthCheck, PortHealth } from './port-health.ts';
 import { emptyBody, type RawBody } from './raw-body.ts';
 import { forbidden, notFound, Rejection, tooSlow, unavailable } from './rejection.ts';
 import type { RequestTimes } from './request-times.ts';
@@ -87,6 +89,7 @@ export class HttpServer {
   readonly #cors: Cors;
   readonly #hsts: string;
   readonly #open = new TransientMap<Exchange, Exchange>();
+  readonly #health = new PortHealth();
   #https: Port | null = null;
   #http: Port | null = null;
   #sweep: NodeJS.Timeout | null = null;
@@ -132,6 +135,7 @@ export class HttpServer {
   }
 
   async stop(deadlineMs: number): Promise<void> {
+    await this.#health.announceStop();
     this.#isStopping = true;
     const ports = [this.#https, this.#http].filter((port) => port !== null);
     await Promise.all(ports.map((port) => port.closeListener()));
@@ -142,6 +146,8 @@ export class HttpServer {
         this.#open.size === 0 && (ports.every(({ connections }) => connections === 0) || elapsedMs >= IDLE_GRACE_MS);
       if (isQuiet || elapsedMs >= deadlineMs) break;
       await sleep(systemTime, STOP_POLL_MS);
+      // Timers run before what has arrived is read: a request that waits in the kernel must count as open.
+      await setImmediate();
     }
     if (this.#sweep) clearInterval(this.#sweep);
     for (const port of ports) port.closeConnections();
@@ -192,6 +198,10 @@ export class HttpServer {
     matched: MountedRoute | null,
     isHeadOfRoute = false,
   ): void {
+    if (matched === null && isHealthCheck(req)) {
+      this.#health.answer(res, this.#isStopping);
+      return;
+    }
     const nowMs = Date.now();
     const id = newRequestId(nowMs);
     const report = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
@@ -262,7 +272,7 @@ export class HttpServer {
   async #refuse(exchange: Exchange, incoming: Incoming, fault: Rejection): Promise<void> {
     // Always answer in a later turn: pipelined bytes then find this request unanswered, and the connection
     // is closed. If answered now, the rest would be parsed as another request, wherever it begins.
-    await new Promise((nextTurn) => setImmediate(nextTurn));
+    await setImmediate();
     const passed = await this.#options.guardUnknown(null, incoming);
     if (passed.quota) exchange.setQuota(passed.quota);
     exchange.closesConnection = true;

@@ -9,12 +9,14 @@ export interface Block {
   readonly commands: string;
   /** Why the page says that the block is not run; null if it is run. */
   readonly reason: string | null;
+  /** What must have happened before the block is run, if that is not what precedes it on the page. */
+  readonly after: string | null;
 }
 
-/** What stands for something that only a real machine has. */
-export type Substitution = readonly [written: string, run: string];
+/** What stands for something that only a real machine has, or that the test needs, and why. */
+export type Substitution = readonly [written: string, run: string, reason?: string];
 
-const marker = /^\s*<!-- not run: (.+) -->$/;
+const marker = /^\s*<!-- (?:not run: (?<reason>.+)|run after: (?<after>.+)) -->$/;
 
 /** @throws if a block does not end, or says that it is not run without a reason. */
 export function blocksOf(page: string, text: string): Block[] {
@@ -27,10 +29,11 @@ export function blocksOf(page: string, text: string): Block[] {
     if (end === -1) throw new Error(`${page}:${at + 1}: this block does not end`);
     const commands = lines.slice(at + 1, end).map((line) => line.slice(indent.length));
     const before = lines[at - 1] ?? '';
-    if (before.includes('not run') && !marker.test(before)) {
+    const { reason = null, after = null } = marker.exec(before)?.groups ?? {};
+    if (/not run|run after/.test(before) && reason === null && after === null) {
       throw new Error(`${page}:${at}: say why the block is not run: <!-- not run: REASON -->`);
     }
-    blocks.push({ page, line: at + 1, commands: commands.join('\n'), reason: marker.exec(before)?.[1] ?? null });
+    blocks.push({ page, line: at + 1, commands: commands.join('\n'), reason, after });
     at = end;
   }
   return blocks;

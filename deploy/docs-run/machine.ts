@@ -3,7 +3,7 @@
  * namespace of its own that reaches the outside through this machine. Needs root on Linux.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemEnvironment } from '#common/process/config.ts';
@@ -47,7 +47,8 @@ export class DebianMachine {
     const { root } = this;
     const [upper, work] = ['upper', 'work'].map((name) => join(this.#folder, name));
     for (const folder of [root, upper, work]) mkdirSync(String(folder));
-    this.#cleanUp.push(() => rmSync(this.#folder, { recursive: true, force: true }));
+    // Thousands of files of packages: rm needs a fraction of the time of rmSync.
+    this.#cleanUp.push(() => run('rm', '-rf', this.#folder));
     run('mount', '-t', 'overlay', 'overlay', '-o', `lowerdir=${emptyDebian()},upperdir=${upper},workdir=${work}`, root);
     this.#cleanUp.push(() => run('umount', '-l', root));
     copyFileSync('/etc/resolv.conf', join(root, 'etc/resolv.conf'));

@@ -1,103 +1,55 @@
 /**
  * `npm run test:docs`: follows production.md, upgrade.md and backup.md word by word on an empty Debian with systemd, and fails
- * if a command does. Then it upgrades to a release that does not start.
+ * if a command does. Upgrades under load, also to releases that do not start, and counts what fails meanwhile.
  */
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '#common/process/paths.ts';
-import { type Block, blocksOf, type followedPages, type Substitution, substituted } from './blocks.ts';
+import { type Block, blocksOf, type followedPages, substituted } from './blocks.ts';
+import { madeLinks, underLoad } from './load.ts';
 import { DebianMachine, neededPrograms } from './machine.ts';
 import { reasonAgainst } from './outside.ts';
+import { git, Releases } from './releases.ts';
 import type { Shell } from './shell.ts';
+import { substitutions } from './substitutions.ts';
 
-const substitutions: Readonly<Record<(typeof followedPages)[number], readonly Substitution[]>> = {
-  'production.md': [
-    ['YOUR_COPY_OF_THIS_REPOSITORY', '/mnt/sources'],
-    // Caddy signs certificates itself, and the machine trusts it.
-    [
-      'cp deploy/single/Caddyfile /etc/caddy/Caddyfile',
-      "sed '0,/^{/s//{\\n\\tlocal_certs/' deploy/single/Caddyfile >/etc/caddy/Caddyfile",
-    ],
-    [
-      'systemctl restart caddy',
-      'systemctl restart caddy\nuntil cp /var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt /usr/local/share/ca-certificates/caddy.crt; do sleep 0.2; done\nupdate-ca-certificates\nuntil curl -fsS -o /dev/null https://api.example.com/v1/version; do sleep 0.5; done',
-    ],
-  ],
-  'upgrade.md': [],
-  'backup.md': [],
-};
+/** Of an upgrade that succeeds, or goes back to the release before. */
+const refusedWritesMsMax = 2_000;
 
 const seconds = (sinceMs: number) => `${Math.round((Date.now() - sinceMs) / 1000)} s`;
 
-async function follow(shell: Shell, page: (typeof followedPages)[number]): Promise<void> {
+type Page = (typeof followedPages)[number];
+
+async function follow(shell: Shell, page: Page, after: string | null = null): Promise<void> {
   const blocks = blocksOf(page, readFileSync(join(packageRoot(), 'docs', page), 'utf8'));
-  for (const block of substituted(blocks, substitutions[page])) await runBlock(shell, block);
+  if (after === null)
+    for (const [written, run, reason] of substitutions[page])
+      console.log(`-- ${page}: instead of\n${written}\n-- this is run, because ${reason}:\n${run}`);
+  else if (!blocks.some((block) => block.after === after)) throw new Error(`${page} has nothing to do after: ${after}`);
+  for (const block of substituted(blocks, substitutions[page])) {
+    if (after === null || block.after === after) await runBlock(shell, block, after);
+  }
 }
 
-async function runBlock(shell: Shell, { page, line, commands, reason }: Block): Promise<void> {
-  const name = `${page}:${line}`;
-  if (reason !== null) return console.log(`-- ${name} is not run: ${reason}`);
+async function runBlock(shell: Shell, block: Block, after: string | null): Promise<void> {
+  const name = `${block.page}:${block.line}`;
+  if (block.reason !== null) return console.log(`-- ${name} is not run: ${block.reason}`);
+  if (block.after !== after) return console.log(`-- ${name} is run later, after: ${block.after}`);
   const startedMs = Date.now();
   console.log(`-- ${name}`);
-  await shell.run(commands);
+  await shell.run(block.commands);
   console.log(`-- ${name}: ok (${seconds(startedMs)})`);
-}
-
-function git(folder: string, ...args: string[]): string {
-  const identity = ['-c', 'user.name=docs-run', '-c', 'user.email=docs-run@example.com'];
-  return execFileSync('git', ['-C', folder, ...identity, ...args], { encoding: 'utf8' });
-}
-
-/** An app with a link, as a person makes them, and visits of it until `stop`. */
-const madeLink = `
-call() { curl -fsS -H "authorization: Bearer $token" -H 'content-type: application/json' "$@"; }
-text() { sed -n 's/.*"'$1'" *: *"\\([^"]*\\)".*/\\1/p'; }
-api=https://api.example.com/v1
-token=$(token= call -d @/var/lib/signpost/login.json $api/auth/login | text access_token)
-app=$(call -d '{"name":"Docs","fallback_url":"https://example.com/"}' $api/apps)
-link=$(call -d '{"app_id":"'$(echo "$app" | text id)'","path":"/welcome"}' $api/links)
-host=$(echo "$app" | text host)
-echo "127.0.0.1 $host" >>/etc/hosts
-until curl -fsS -o /dev/null https://$host/$(echo "$link" | text short_code); do sleep 0.5; done
-`;
-const startVisits = `
-node /opt/signpost/source/deploy/docs-run/visits.mjs $host /$(echo "$link" | text short_code) $(echo "$app" | text api_key) >/root/figures.json &
-visits=$!
-sleep 5
-`;
-const stopVisits = 'sleep 5; kill $visits; wait $visits; cat /root/figures.json';
-
-interface Figures {
-  readonly sent: number;
-  readonly failed: Readonly<Record<string, number>>;
-  /** Between the first and the last failure. */
-  readonly failedForMs: number;
-  readonly longestMs: number;
-}
-
-const refusedWritesMsMax = 2_000;
-
-function refuseFailures(printed: string): void {
-  const figures = JSON.parse(printed.slice(printed.indexOf('{"redirects"'))) as Record<'redirects' | 'writes', Figures>;
-  for (const [kind, { sent, failed, failedForMs, longestMs }] of Object.entries(figures))
-    console.log(
-      `-- during the upgrade: ${sent} ${kind}, failed ${JSON.stringify(failed)} within ${failedForMs} ms, longest ${longestMs} ms`,
-    );
-  const { redirects, writes } = figures;
-  if (Math.min(redirects.sent, writes.sent) < 20) throw new Error('too few requests were sent');
-  if (Object.keys(redirects.failed).length > 0) throw new Error('visits failed during the upgrade');
-  if (writes.failedForMs > refusedWritesMsMax) throw new Error('writes were refused for too long');
 }
 
 /** The Sunday of signpost-backup.service: `date` says so, and there are more backups than are kept, and leftovers. */
 const sundayBackup = `
 cd /var/lib/signpost-backup
-kept=$(ls)
+kept=$(ls -d signpost-*)
 for day in $(seq 11 25); do mkdir "signpost-2020-01-$day"T030000Z; echo '{}' >"signpost-2020-01-$day"T030000Z/backup.json; done
 mkdir signpost-2020-02-01T030000Z signpost-2020-02-02T030000Z.trial
 touch -d '2 days ago' signpost-2020-02-*
+chown -R signpost: signpost-2020-*
 printf '#!/bin/sh\\n[ "$*" != "-u +%%u" ] || { echo 7; exit; }\\nexec /bin/date "$@"\\n' >/usr/local/bin/date
 chmod 755 /usr/local/bin/date
 systemctl start signpost-backup
@@ -111,41 +63,77 @@ rm -r signpost-2020-*
 `;
 
 const trialPassed = /can be restored: everything .*\n.*lost 0, duplicated 0/;
+const visit = 'curl -fsS -o /dev/null https://$host$visited';
+
+async function stage(name: string, work: () => Promise<void>): Promise<void> {
+  const startedMs = Date.now();
+  console.log(`-- ${name}`);
+  await work();
+  console.log(`-- ${name}: ok (${seconds(startedMs)})`);
+}
+
+/** Follows the page's commands, and expects that the upgrade fails. @returns what it printed. */
+async function failingUpgrade(shell: Shell): Promise<string> {
+  return shell.run(
+    'cd /opt/signpost/source; git pull -q; before=$(readlink /opt/signpost/current); ! deploy/single/upgrade',
+  );
+}
+
+async function upgradeToBroken(shell: Shell): Promise<void> {
+  const printed = await failingUpgrade(shell);
+  if (!/This release is broken/.test(printed) || !/runs again: .* had migrated nothing/.test(printed))
+    throw new Error('it did not go back');
+  await shell.run(
+    '[ "$(readlink /opt/signpost/current)" = "$before" ]; systemctl is-active signpost; ! ls /var/lib/signpost/bridge',
+  );
+}
+
+/** Its migration ran, so the code of the release before must not run, and visits are answered by the bridge alone. */
+async function upgradeToMigratedAndBroken(shell: Shell): Promise<void> {
+  const printed = await failingUpgrade(shell);
+  const said = [
+    /It is broken once migrated/,
+    /has migration 9999_docs_run, which this version does not know/,
+    /does not start either: see above\. If \S+ migrated the database/,
+  ];
+  for (const sentence of said) if (!sentence.test(printed)) throw new Error(`it did not say ${sentence}`);
+  await shell.run(
+    '[ "$(readlink /opt/signpost/current)" != "$before" ]; ! systemctl is-active signpost; systemctl is-active signpost-bridge',
+  );
+  await shell.run(visit);
+}
 
 async function followAll(folder: string, machine: DebianMachine): Promise<void> {
   const shell = machine.shell();
   await shell.run('cd /root; update-ca-certificates');
   await follow(shell, 'production.md');
-  await shell.run(madeLink);
-  const work = join(folder, 'work');
-  git(folder, 'clone', '--quiet', join(folder, 'sources.git'), work);
-  git(work, 'commit', '--quiet', '--allow-empty', '--message=A newer release');
-  git(work, 'push', '--quiet');
-  await shell.run(startVisits);
-  await follow(shell, 'upgrade.md');
-  refuseFailures(await shell.run(stopVisits));
-  await follow(shell, 'backup.md');
-  console.log('-- the backup of a Sunday');
-  if (!trialPassed.test(await shell.run(sundayBackup))) throw new Error('the backup was not tried out');
-  await shell.run('curl -fsS -o /dev/null https://$host/$(echo "$link" | text short_code)');
+  await shell.run(madeLinks);
+  const releases = new Releases(folder);
 
-  console.log('-- an upgrade to a release that does not start');
-  const start = join(work, 'deploy/local/start.ts');
-  execFileSync('sed', [
-    '-i',
-    "s/  makeDataFolderPrivate(dataDir);/  throw new StartupError('This release is broken.');/",
-    start,
-  ]);
-  git(work, 'commit', '--quiet', '--all', '--message=A broken release');
-  git(work, 'push', '--quiet');
-  await shell.run(startVisits);
-  const printed = await shell.run(
-    'before=$(readlink /opt/signpost/current); cd /opt/signpost/source; git pull -q; ! deploy/single/upgrade; [ "$(readlink /opt/signpost/current)" = "$before" ]; systemctl is-active signpost',
-  );
-  if (!/This release is broken/.test(printed) || !/runs again/.test(printed)) throw new Error('it did not go back');
-  refuseFailures(await shell.run(stopVisits));
+  releases.publish();
+  await underLoad(shell, 'an upgrade', refusedWritesMsMax, () => follow(shell, 'upgrade.md'));
+  await follow(shell, 'backup.md');
+  await stage('the backup of a Sunday', async () => {
+    if (!trialPassed.test(await shell.run(sundayBackup))) throw new Error('the backup was not tried out');
+  });
+  await shell.run(visit);
+
+  releases.publishBroken();
+  const broken = 'an upgrade to a release that does not start';
+  await stage(broken, () => underLoad(shell, broken, refusedWritesMsMax, () => upgradeToBroken(shell)));
+
+  releases.publishMigratedAndBroken();
+  const migrated = 'an upgrade to a release that does not start once it has migrated';
+  await stage(migrated, () => underLoad(shell, migrated, null, () => upgradeToMigratedAndBroken(shell)));
+  await follow(shell, 'upgrade.md', 'a release migrated the database');
+  await shell.run(`${visit}; systemctl is-active signpost`);
   shell.end();
 }
+
+const journal = `
+systemctl --failed --no-pager
+for unit in signpost signpost-bridge signpost-backup caddy; do journalctl -u $unit -n 60 --no-pager | grep -v health_checker | tail -n 30 || true; done
+`;
 
 async function main(): Promise<void> {
   const reason = reasonAgainst(neededPrograms);
@@ -154,14 +142,19 @@ async function main(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'signpost-docs-sources-'));
   git(packageRoot(), 'clone', '--quiet', '--bare', packageRoot(), join(folder, 'sources.git'));
   const machine = await DebianMachine.boot(join(folder, 'sources.git'), (text) => process.stdout.write(text));
+  console.log(`-- an empty Debian runs (${seconds(startedMs)})`);
   const stop = async () => {
     await machine.stop();
     rmSync(folder, { recursive: true, force: true });
   };
-  process.once('SIGINT', () => void stop().then(() => process.exit(130)));
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void stop().then(() => process.exit(130)));
   try {
     await followAll(folder, machine);
     console.log(`every command of the pages succeeded (${seconds(startedMs)})`);
+  } catch (error) {
+    console.log('-- what the machine says:');
+    await machine.shell().run(journal);
+    throw error;
   } finally {
     await stop();
   }

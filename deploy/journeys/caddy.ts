@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { request } from 'node:https';
+import { type RequestOptions, request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, vi } from 'vitest';
@@ -93,10 +93,20 @@ export class Caddy {
 
   /** GET with the host in SNI and in the request; the certificate must be for it, from this Caddy's authority. */
   get(host: string, path: string, headers: Readonly<Record<string, string>> = {}): Promise<HttpsReply> {
+    return this.#send(host, path, { headers: { host, ...headers } });
+  }
+
+  post(host: string, path: string, content: unknown): Promise<HttpsReply> {
+    const body = JSON.stringify(content);
+    const headers = { host, 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) };
+    return this.#send(host, path, { method: 'POST', headers }, body);
+  }
+
+  #send(host: string, path: string, settings: RequestOptions, body?: string): Promise<HttpsReply> {
     const ca = readFileSync(this.authority);
     return new Promise((settle, fail) => {
       const options = { host: '127.0.0.1', port: this.port, servername: host, path, ca, agent: false as const };
-      const sent = request({ ...options, headers: { host, ...headers }, timeout: 20_000 }, (response) => {
+      const sent = request({ ...options, ...settings, timeout: 20_000 }, (response) => {
         let text = '';
         response.setEncoding('utf8');
         response.on('data', (chunk: string) => {
@@ -106,7 +116,7 @@ export class Caddy {
       });
       sent.on('error', fail);
       sent.on('timeout', () => sent.destroy(new Error('no answer in 20 s')));
-      sent.end();
+      sent.end(body);
     });
   }
 

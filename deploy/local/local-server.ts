@@ -1,10 +1,10 @@
 /** The interface of every server that runs locally, and the startup steps that they share. */
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { type Child, type ChildCommand, type Exit, StartupError, startChild, waitUntilReady } from './child.ts';
 import { lockFolder } from './folder-lock.ts';
 import { type Endpoint, portFor } from './ports.ts';
-import { makeSocketFolder } from './socket-folder.ts';
+import { makeSocketFolder, removeSocketFolder } from './socket-folder.ts';
 
 export interface ServerPlace {
   /** Folder of this server; nothing else may use it. */
@@ -55,7 +55,10 @@ export async function startServer(place: ServerPlace, plan: ServerPlan): Promise
       lock.passTo(child.pid);
       try {
         await waitUntilReady(child, logFile, () => plan.isReady(at), plan.readyTimeoutMs);
-        return serverOf(child, 'port' in at ? at.port : 0, plan.url(at), () => lock.release());
+        return serverOf(child, 'port' in at ? at.port : 0, plan.url(at), (isEnd) => {
+          if (isEnd && 'path' in at) removeSocketFolder(place.dataDir, basename(at.path));
+          lock.release();
+        });
       } catch (error) {
         // If the port was chosen here, another program may have taken it in between; then another one is tried.
         const mayTryAgain = (place.port ?? 0) === 0 && tries < portTries && error instanceof StartupError;
@@ -79,7 +82,8 @@ async function endpointOf(place: ServerPlace, plan: ServerPlan): Promise<Endpoin
   return { path };
 }
 
-function serverOf(child: Child, port: number, url: string, release: () => void): LocalServer {
+/** @param release gets whether the server was stopped; one that ended by itself is started again at its address. */
+function serverOf(child: Child, port: number, url: string, release: (isEnd: boolean) => void): LocalServer {
   return {
     name: child.name,
     url,
@@ -89,8 +93,9 @@ function serverOf(child: Child, port: number, url: string, release: () => void):
     hasExited: child.hasExited,
     kill: child.kill,
     stop: async () => {
+      const isEnd = !child.hasExited();
       await child.stop();
-      release();
+      release(isEnd);
     },
   };
 }

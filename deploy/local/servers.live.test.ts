@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -89,6 +89,23 @@ test.each(onSockets)(
     expect(await ask(second.url)).toEqual(name === 'redis' ? 'PONG' : [{ one: 1 }]);
   },
 );
+
+test('with a folder whose path is too long, a server keeps its socket elsewhere through kill -9, and removes its folder at the end', async () => {
+  const start = () => startRedis({ dataDir: join(folder, 'x'.repeat(110), 'redis') });
+  const first = await start();
+  running.push(first);
+  const socketFolder = dirname(new URL(first.url).searchParams.get('path') ?? '');
+  expect([socketFolder.startsWith(folder), statSync(socketFolder).mode & 0o777]).toEqual([false, 0o700]);
+  first.kill('SIGKILL');
+  await first.exited;
+  await first.stop();
+  const second = await start();
+  running.push(second);
+  expect(second.url).toBe(first.url);
+  expect(await askRedis(second.url)).toBe('PONG');
+  await second.stop();
+  expect(existsSync(socketFolder)).toBe(false);
+});
 
 test('postgres ends with all its processes although one of them hangs, and starts again', {
   tags: ['slow'],

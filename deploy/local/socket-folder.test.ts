@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -12,11 +13,12 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { makeSocketFolder } from './socket-folder.ts';
+import { makeSocketFolder, removeSocketFolder } from './socket-folder.ts';
 
 let folder = '';
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'signpost-sockets-'));
+  mkdirSync(long(), { recursive: true });
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -31,12 +33,22 @@ test('a socket is in the server’s own folder, which is private, and without wh
   expect(statSync(made).mode & 0o777).toBe(0o700);
 });
 
-test('where that path is too long, a private folder with a shorter path is used, the same one each time', () => {
+test('where that path is too long, a private folder with a shorter path is used, the same one at a restart', () => {
   const made = makeSocketFolder(long(), 'a.sock', folder);
   expect([dirname(made), statSync(made).mode & 0o777]).toEqual([folder, 0o700]);
   writeFileSync(join(made, 'a.sock'), '');
   expect(makeSocketFolder(long(), 'a.sock', folder)).toBe(made);
   expect(readdirSync(made)).toEqual([]);
+  rmSync(made, { recursive: true });
+  expect(makeSocketFolder(long(), 'a.sock', folder)).toBe(made);
+});
+
+test('the shorter folder is removed when the server is stopped, and the next one has another name', () => {
+  const made = makeSocketFolder(long(), 'a.sock', folder);
+  writeFileSync(join(made, 'a.sock'), '');
+  removeSocketFolder(long(), 'a.sock');
+  expect(existsSync(made)).toBe(false);
+  expect(makeSocketFolder(long(), 'a.sock', folder)).not.toBe(made);
 });
 
 function emptied(path: string): string {
@@ -46,14 +58,35 @@ function emptied(path: string): string {
 
 test.each([
   ['is open to others', (path: string) => chmodSync(path, 0o755)],
-  ['is a link', (path: string) => symlinkSync(folder, emptied(path))],
+  ['is a link', (path: string) => symlinkSync(join(folder, 'kept'), emptied(path))],
   ['is a file', (path: string) => writeFileSync(emptied(path), '')],
-])('a short folder that %s, perhaps by another user, is refused with a sentence and left alone', (_, spoil) => {
+  ['has files of someone else', (path: string) => writeFileSync(join(path, 'theirs'), '')],
+])('a shorter folder that %s does not block a start: it is left alone, and another one is used', (_, spoil) => {
   const made = makeSocketFolder(long(), 'a.sock', folder);
   mkdirSync(join(folder, 'kept'));
+  writeFileSync(join(folder, 'kept', 'a.sock'), '');
   spoil(made);
-  expect(() => makeSocketFolder(long(), 'a.sock', folder)).toThrow(
-    /too long for a Unix socket.*Set DATA_DIR to a path/,
+  const other = makeSocketFolder(long(), 'a.sock', folder);
+  expect([other === made, readdirSync(other), statSync(other).mode & 0o777]).toEqual([false, [], 0o700]);
+  removeSocketFolder(long(), 'a.sock');
+  expect([existsSync(made), existsSync(other), existsSync(join(folder, 'kept', 'a.sock'))]).toEqual([
+    true,
+    false,
+    true,
+  ]);
+});
+
+test('a copy of the data does not take the folder that the original uses', () => {
+  const made = makeSocketFolder(long(), 'a.sock', folder);
+  writeFileSync(join(made, 'a.sock'), '');
+  const copy = join(folder, 'y'.repeat(110), 'postgres');
+  cpSync(long(), copy, { recursive: true });
+  expect(makeSocketFolder(copy, 'a.sock', folder)).not.toBe(made);
+  expect(readdirSync(made)).toEqual(['a.sock']);
+});
+
+test('without a folder for temporary files that can be used, one sentence says what to do', () => {
+  expect(() => makeSocketFolder(long(), 'a.sock', join(folder, 'absent'))).toThrow(
+    /too long for a Unix socket.*ENOENT.*Set DATA_DIR to a path of at most \d+ bytes\.$/,
   );
-  expect(existsSync(join(folder, 'kept'))).toBe(true);
 });

@@ -2,18 +2,29 @@
  * Where a local server has its Unix socket: in a private folder, so that no other user of the machine can answer in its
  * place while it restarts, as on a port.
  */
-import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { StartupError } from './child.ts';
 
 /** The longest path that a socket can have (unix(7): 108 bytes with the final zero; macOS: 104). */
 const PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
+/** mkdtemp adds six characters. */
+const prefix = 'signpost-';
 
 /**
- * Makes a new, empty folder for a socket of this name: `socket` in the server's folder, or one with a shorter path in the
- * folder for temporary files. The caller holds the lock of the server's folder. @throws StartupError if neither can be used.
+ * Makes an empty, private folder for a socket of this name: `socket` in the server's folder, or one with a shorter path in
+ * the folder for temporary files. That one is remembered, because a server that is restarted keeps its address, unless
+ * someone else took its name meanwhile. The caller holds the lock of the server's folder. @throws StartupError
  */
 export function makeSocketFolder(dataDir: string, name: string, temporary = tmpdir()): string {
   const own = join(resolve(dataDir), 'socket');
@@ -22,38 +33,73 @@ export function makeSocketFolder(dataDir: string, name: string, temporary = tmpd
     mkdirSync(own, { recursive: true, mode: 0o700 });
     return own;
   }
-  const id = createHash('sha256').update(own).digest('hex').slice(0, 16);
-  const short = [temporary, '/tmp'].map((folder) => join(folder, `signpost-${id}`)).find((one) => isShort(one, name));
-  const room = PATH_BYTES_MAX - Buffer.byteLength(join('/', 'clickhouse', 'socket', name));
-  if (short === undefined || !takeFolder(short, name))
+  const parent = [temporary, '/tmp'].find((folder) => isShort(join(folder, `${prefix}XXXXXX`), name));
+  const remembered = rememberedFolder(dataDir);
+  if (parent !== undefined && remembered !== undefined && takeFolder(remembered, name)) return remembered;
+  try {
+    if (parent === undefined) throw new Error(`the path of ${temporary} is too long too`);
+    const made = mkdtempSync(join(parent, prefix));
+    writeFileSync(memoryOf(dataDir), `${own}\n${made}\n`, { mode: 0o600 });
+    return made;
+  } catch (error) {
+    const room = PATH_BYTES_MAX - Buffer.byteLength(join('/', 'clickhouse', 'socket', name));
     throw new StartupError(
-      `The path of ${own} is too long for a Unix socket, and ${short} belongs to someone else or is open to others. ` +
-        `Set DATA_DIR to a path of at most ${room} bytes, or remove ${short}.`,
+      `The path of ${own} is too long for a Unix socket, and no folder for temporary files can be used ` +
+        `(${error instanceof Error ? error.message : error}). Set DATA_DIR to a path of at most ${room} bytes.`,
     );
-  return short;
+  }
+}
+
+/** After the server's end: removes its folder if that is one for temporary files. */
+export function removeSocketFolder(dataDir: string, name: string): void {
+  const remembered = rememberedFolder(dataDir);
+  if (remembered === undefined) return;
+  try {
+    if (isOurs(remembered)) {
+      empty(remembered, name);
+      rmdirSync(remembered);
+    }
+    rmSync(memoryOf(dataDir), { force: true });
+  } catch {
+    // Something else is in it. It is left alone, and a start makes another one.
+  }
+}
+
+const memoryOf = (dataDir: string) => join(dataDir, 'socket-folder');
+
+/** Of this very server's folder: a copy of it must not take the folder that the original uses. */
+function rememberedFolder(dataDir: string): string | undefined {
+  try {
+    const [own, folder = ''] = readFileSync(memoryOf(dataDir), 'utf8').split('\n');
+    return own === join(resolve(dataDir), 'socket') && basename(folder).startsWith(prefix) ? folder : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function isShort(folder: string, name: string): boolean {
   return Buffer.byteLength(join(folder, name)) <= PATH_BYTES_MAX;
 }
 
-/** Whether the folder is now empty, private and ours. In a folder that all can write to, another user may have made it. */
+/** A private folder of this user. In a folder that all can write to, another user may have made it. */
+function isOurs(folder: string): boolean {
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  const uid = process.getuid?.();
+  return found?.isDirectory() === true && (found.mode & 0o077) === 0 && (found.uid === uid || uid === 0);
+}
+
+/** Whether the folder is now empty, private and ours. It stays in place, so that nobody else can take its name. */
 function takeFolder(folder: string, name: string): boolean {
   try {
-    mkdirSync(folder, { mode: 0o700 });
-    return true;
+    if (!isOurs(folder)) mkdirSync(folder, { mode: 0o700 });
+    empty(folder, name);
+    return isShort(folder, name) && readdirSync(folder).length === 0;
   } catch {
-    const found = lstatSync(folder, { throwIfNoEntry: false });
-    const uid = process.getuid?.();
-    if (!found?.isDirectory() || (found.mode & 0o077) !== 0 || (found.uid !== uid && uid !== 0)) return false;
-    // Only what a server leaves there: while root removes more, its owner could put a link in its place.
-    try {
-      for (const left of [name, `${name}.lock`]) rmSync(join(folder, left), { force: true });
-      rmdirSync(folder);
-      mkdirSync(folder, { mode: 0o700 });
-      return true;
-    } catch {
-      return false;
-    }
+    return false;
   }
+}
+
+/** Only what a server leaves there: while root removes more, the folder's owner could put a link in its place. */
+function empty(folder: string, name: string): void {
+  for (const left of [name, `${name}.lock`]) rmSync(join(folder, left), { force: true });
 }

@@ -1,27 +1,5 @@
-// `node deploy/packages/run.mjs vitest run`: runs a program of the packages, or a file, on a Node for which
-// uWebSockets.js has a binary. That is the current Node if the binary loads in it, else the pinned one.
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { hasPinnedNode, loadsHere, loadsIn, pinnedNode, pinnedVersion, platform, root } from './binding.mjs';
+// `node deploy/packages/run.mjs vitest run`: runs a program of the packages, or a file, on a Node for which uWebSockets.js has a
+// binary. This file and oldest-node.mjs have the syntax of Node 12, so that an old Node can say that it is too old.
+import './oldest-node.mjs';
 
-const [name = '', ...args] = process.argv.slice(2);
-const file = name.includes('.') ? join(root, name) : join(root, 'node_modules', '.bin', name);
-
-function fail(remedy) {
-  console.error(`uWebSockets.js has no binary that loads in Node ${process.version} on ${platform}: ${remedy}`);
-  process.exit(1);
-}
-
-if (await loadsHere()) {
-  process.argv.splice(1, 2, file);
-  await import(pathToFileURL(file).href);
-} else {
-  const node = pinnedNode();
-  if (!hasPinnedNode || process.execve === undefined) fail('install Node 22.');
-  else if (node === undefined)
-    fail(`run 'npm ci' with this Node, which adds Node ${pinnedVersion}, or install Node 22.`);
-  else if (!loadsIn(node))
-    fail(`nor in the packages' own Node (${node}). Install Node 22; on Linux it needs glibc 2.28.`);
-  // The process itself becomes the other Node, which saves a process that would have to forward signals.
-  else process.execve(node, [node, ...process.execArgv, file, ...args], process.env);
-}
+import('./chosen-node.mjs');

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -14,7 +14,7 @@ beforeEach(() => {
     recursive: true,
     filter: (file) => !file.includes('node_modules'),
   });
-  write('package.json', '{"type":"module"}');
+  write('package.json', '{"type":"module","engines":{"node":">=20.19"}}');
   write('node_modules/uWebSockets.js/package.json', '{"name":"uWebSockets.js","main":"binding.js"}');
   write('node_modules/uWebSockets.js/binding.js', "if (!process.env.BINDING_LOADS) throw new Error('no binary');");
   write('program.mjs', "console.log(process.argv.slice(2).join(' '), process.env.PINNED ?? 'at hand');");
@@ -35,8 +35,8 @@ function pin(script: string): void {
   }
 }
 
-function run(env: Record<string, string> = {}) {
-  const words = [join(project, 'deploy/packages/run.mjs'), 'program.mjs', 'a', 'b'];
+function run(env: Record<string, string> = {}, flags: readonly string[] = []) {
+  const words = [...flags, join(project, 'deploy/packages/run.mjs'), 'program.mjs', 'a', 'b'];
   return spawnSync(process.execPath, words, { encoding: 'utf8', env: { PATH: '/usr/bin:/bin', ...env } });
 }
 
@@ -65,3 +65,25 @@ test.runIf(canBecomeAnother)(
     expect(broken.stderr).toMatch(/^uWebSockets\.js has no binary .*Install Node 22.*\n$/);
   },
 );
+
+test('a Node that is older than package.json allows is refused in one sentence, and no newer one', () => {
+  const asVersion = (version: string) => {
+    write(
+      'version.cjs',
+      `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${version}' } });`,
+    );
+    const { status, stdout, stderr } = run({ BINDING_LOADS: '1' }, ['--require', join(project, 'version.cjs')]);
+    return [status, stdout, stderr];
+  };
+  const sentence = (older: string) =>
+    `Signpost needs Node 20.19 or later, and this is Node ${older}: install Node 22.\n`;
+  for (const older of ['20.18.3', '18.99.0', '9.20.0']) expect(asVersion(older)).toEqual([1, '', sentence(older)]);
+  for (const newer of ['20.19.0', '20.20.2', '22.0.0', '100.0.0'])
+    expect(asVersion(newer)).toEqual([0, 'a b at hand\n', '']);
+});
+
+test('the pages name the oldest Node that package.json allows', () => {
+  expect(readFileSync('package.json', 'utf8')).toContain('"node": ">=20.19"');
+  for (const page of ['README.md', 'docs/platforms.md'])
+    expect(readFileSync(page, 'utf8'), page).toContain('20.19 or later');
+});
