@@ -8,6 +8,7 @@ export default defineConfig({
     pool: 'forks',
     include: ['deploy/faults/**/*.fault.ts'],
     globalSetup: ['testing/build.ts'],
+    setupFiles: ['testing/end-with-runner.ts'],
     maxWorkers: 1,
     testTimeout: 5_400_000,
     hookTimeout: 120_000,

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { runner } from 'node-pg-migrate';
 import { packageRoot } from '#common/process/paths.ts';
-import { Postgres, writableUrl } from '#common/stores/postgres.ts';
+import { Postgres, patientConnectMs, writableUrl } from '#common/stores/postgres.ts';
 import { grantProcessRoles } from './role-rights.ts';
 
 export interface PostgresMigrationOptions {
@@ -19,7 +19,7 @@ const notMigrations = '(?!\\d{4}_[a-z0-9_]+\\.sql$).*';
 /** An older version would run on a schema that it does not know. @throws if the database has a migration without a file. */
 async function refuseNewer(url: string, folder: string): Promise<void> {
   const known = new Set(readdirSync(folder).map((file) => file.replace(/\.sql$/, '')));
-  const db = new Postgres({ url, name: 'migrate', connectionsMax: 1, connectTimeoutMs: 5_000 });
+  const db = new Postgres({ url, name: 'migrate', connectionsMax: 1, connectTimeoutMs: patientConnectMs });
   try {
     const [table] = await db.query<{ is_there: boolean }>(
       "SELECT to_regclass('pg_migrations') IS NOT NULL AS is_there",
@@ -47,7 +47,7 @@ export async function migratePostgres(options: PostgresMigrationOptions): Promis
   const folder = options.folder ?? join(packageRoot(), 'pg-migrations');
   await refuseNewer(url, folder);
   const done = await runner({
-    databaseUrl: { connectionString: url, connectionTimeoutMillis: 5_000, application_name: 'migrate' },
+    databaseUrl: { connectionString: url, connectionTimeoutMillis: patientConnectMs, application_name: 'migrate' },
     dir: folder,
     ignorePattern: notMigrations,
     migrationsTable: 'pg_migrations',

@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '#common/process/paths.ts';
-import { Postgres } from '#common/stores/postgres.ts';
+import { Postgres, patientConnectMs } from '#common/stores/postgres.ts';
 
 export const processRoles = [
   'signpost_api_process',
@@ -26,7 +26,8 @@ const closeTemporarySchemas = `
 
 /** Gives existing roles exactly the privileges of their files: any others from an earlier version are revoked. */
 export async function grantProcessRoles(url: string): Promise<void> {
-  const db = new Postgres({ url, name: 'migrate', connectionsMax: 1, statementTimeoutMs: 60_000 });
+  const limits = { connectionsMax: 1, connectTimeoutMs: patientConnectMs, statementTimeoutMs: 60_000 };
+  const db = new Postgres({ url, name: 'migrate', ...limits });
   try {
     await db.transaction(async (queries) => {
       await queries.execute(lock);

@@ -48,6 +48,12 @@ test('a publisher accepts a log of another size unchanged', async () => {
   expect((await logFill(nats))?.bytesMax).toBe(log.bytesMax);
 });
 
+test('if the log does not fit the storage of the server, the reason names the settings to change', async () => {
+  const outcome = await ensureLogStream(nats, { ...log, bytesMax: 2_000_000_000_000 }, {});
+  const reason = expect.stringMatching(/^insufficient storage .*max_file_store .*LOG_BYTES_MAX$/);
+  expect(outcome).toEqual({ state: 'unavailable', reason });
+});
+
 test('a log that could lose records is refused, and the error names the fields', async () => {
   const lossy = { name: 'log', subjects: ['log.>'], storage: 'memory', max_bytes: 20_000_000 };
   await nats.request(nats.names.api('STREAM.CREATE'), Buffer.from(JSON.stringify(lossy)));

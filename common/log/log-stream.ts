@@ -61,6 +61,13 @@ function differences(have: StreamConfig, want: StreamConfig): string[] {
   return Object.keys(want).filter((name) => JSON.stringify(have[name]) !== JSON.stringify(want[name]));
 }
 
+/** By default, the server limits its storage to three quarters of the free disk. */
+function reasonWithRemedy({ reason, errorCode }: JetStreamAnswer): string {
+  return errorCode === storageLacks
+    ? `${reason}: raise max_file_store of NATS (and its disk), or lower LOG_BYTES_MAX`
+    : reason;
+}
+
 /**
  * Creates the stream if absent, and compares its configuration with the expected one.
  */
@@ -74,7 +81,7 @@ export async function ensureLogStream(
   let info = await askJetStream(nats, names.api('STREAM.INFO'));
   if (info.errorCode === streamNotFound) info = await askJetStream(nats, names.api('STREAM.CREATE'), want);
   const have = configIn(info.answer);
-  if (have === undefined) return { state: 'unavailable', reason: info.reason };
+  if (have === undefined) return { state: 'unavailable', reason: reasonWithRemedy(info) };
   const fields = differences(have, want);
   const fixed = fields.filter((name) => !changeable.has(name));
   if (fixed.length > 0) return { state: 'different', fields: fixed };
@@ -109,6 +116,7 @@ function stampOf({ metadata }: StreamConfig): string {
 }
 
 const streamNotFound = 10_059;
+const storageLacks = 10_047;
 
 interface JetStreamAnswer {
   /** Empty if there is none. */

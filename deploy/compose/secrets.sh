@@ -35,7 +35,8 @@ dir /data
 maxmemory 512mb
 maxmemory-policy volatile-lru
 "
-write nats.conf "jetstream { store_dir: \"/data\", sync_interval: \"1s\" }
+# The log has a limit of its own. NATS's default, three quarters of the free disk, would refuse it on a small disk.
+write nats.conf "jetstream { store_dir: \"/data\", sync_interval: \"1s\", max_file_store: 1TB }
 max_payload: 1048576
 authorization { user: signpost, password: \"$nats\" }
 "

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { systemEnvironment } from '#common/process/config.ts';
 import { findProgram } from '#deploy/local/programs.ts';
 
+/** One file for each named network namespace. `ip netns list` fails now and then while another program removes one. */
+export const namespacesFolder = '/run/netns';
 const suite = 'bookworm';
 const trees = '/var/cache/signpost-docs-run';
 const packages = ['systemd', 'systemd-sysv', 'dbus', 'ca-certificates'];
@@ -59,7 +61,30 @@ export function connectedNamespace(name: string, network: string, cleanUp: (() =
   for (const link of [inside, 'lo']) ip('-n', name, 'link', 'set', link, 'up');
   ip('-n', name, 'route', 'add', 'default', 'via', host);
   writeFileSync('/proc/sys/net/ipv4/ip_forward', '1');
-  const rule = ['POSTROUTING', '-s', own, '-j', 'MASQUERADE'];
-  run('iptables', '-t', 'nat', '-A', ...rule);
-  cleanUp.push(() => run('iptables', '-t', 'nat', '-D', ...rule));
+  for (const [table, ...rule] of rulesFor(own)) {
+    run('iptables', '-t', table, '-I', ...rule);
+    cleanUp.push(() => run('iptables', '-t', table, '-D', ...rule));
+  }
+}
+
+/** Let an address reach the outside, also on a machine that forwards nothing else, such as one with Docker. */
+function rulesFor(address: string): [table: string, chain: string, ...words: string[]][] {
+  return [
+    ['nat', 'POSTROUTING', '-s', `${address}/32`, '-j', 'MASQUERADE'],
+    ['filter', 'FORWARD', '-s', `${address}/32`, '-j', 'ACCEPT'],
+    ['filter', 'FORWARD', '-d', `${address}/32`, '-j', 'ACCEPT'],
+  ];
+}
+
+/** Ends the processes in a namespace that `connectedNamespace` made, perhaps in a run that was killed, and removes it. */
+export function removeConnectedNamespace(name: string, network: string): void {
+  if (existsSync(join(namespacesFolder, name))) {
+    run('sh', '-c', 'ip netns pids "$0" | xargs --no-run-if-empty kill -s KILL', name);
+    run('ip', 'netns', 'delete', name);
+  }
+  for (const [table, chain, ...words] of rulesFor(`${network}.2`)) {
+    const isIt = (line: string) => line === ['-A', chain, ...words].join(' ');
+    const found = run('iptables', '-t', table, '-S', chain).split('\n').filter(isIt);
+    for (const _ of found) run('iptables', '-t', table, '-D', chain, ...words);
+  }
 }

@@ -14,6 +14,8 @@ export function openShell(
   options: { cwd?: string; env?: Readonly<Record<string, string>> } = {},
 ): Shell {
   const bash = spawn(command, args, { ...options, stdio: ['pipe', 'pipe', 'pipe'] });
+  // A command that is written after the end is reported by `run`.
+  bash.stdin.on('error', () => undefined);
   let printed = '';
   const listeners = new Set<() => void>();
   for (const stream of [bash.stdout, bash.stderr]) {
@@ -35,12 +37,14 @@ export function openShell(
       return new Promise((done, fail) => {
         const listen = () => {
           const isDone = printed.includes(mark);
-          if (!isDone && bash.exitCode === null) return;
+          const end = bash.exitCode ?? bash.signalCode;
+          if (!isDone && end === null) return;
           listeners.delete(listen);
           if (isDone) done(printed.replace(`${mark}\n`, ''));
-          else fail(new Error(`a command failed with ${bash.exitCode}:\n${commands}`));
+          else fail(new Error(`the shell ended with ${end} at this command or before:\n${commands}`));
         };
         listeners.add(listen);
+        listen();
       });
     },
     end: () => bash.stdin.end(),

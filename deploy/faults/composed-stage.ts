@@ -38,6 +38,7 @@ export class ComposedStage {
   /** A clone of what is committed, with secrets in it that no image may have. */
   readonly sources: string;
   readonly #shell: Shell;
+  readonly #startedMs = Date.now();
   #token = '';
 
   private constructor(engine: DockerEngine) {
@@ -83,6 +84,7 @@ export class ComposedStage {
     for (const [image, recipe] of Object.entries(recipes)) {
       const context = `tar -c -C ${scripts} ${recipe}.Dockerfile postgres.sh clickhouse.sh ${ownFiles[recipe] ?? ''}`;
       await this.#shell.run(`${context} | docker build --quiet --file ${recipe}.Dockerfile --tag ${image} -`);
+      this.say(`image ${image}`);
     }
   }
 
@@ -102,7 +104,15 @@ export class ComposedStage {
       ['exec origin', 'exec -T origin'],
       ['--email you@example.com --organization Yours', `--email ${login.email} --organization Yours <${password}`],
     ]);
-    for (const { commands } of blocks) await this.#shell.run(commands);
+    for (const { commands } of blocks) {
+      await this.#shell.run(commands);
+      this.say(`the page: ${commands.split('\n')[0]}`);
+    }
+  }
+
+  /** Prints what has been done, and when. */
+  say(done: string): void {
+    console.log(`${Math.round((Date.now() - this.#startedMs) / 1_000)} s: ${done}`);
   }
 
   #replaceIn(name: string, written: RegExp, run: string): void {
@@ -135,10 +145,16 @@ export class ComposedStage {
     await vi.waitUntil(async () => (await this.health(service)) === health, patience);
   }
 
-  /** Of all processes of the service's container, as this machine numbers them. */
+  /** Of all processes of the service's container, as the shell sees them. */
   async processes(service: string): Promise<number[]> {
     const [container = ''] = await this.containers(service);
     return (await this.engine.docker('top', container, '-o', 'pid')).split('\n').slice(1).map(Number);
+  }
+
+  /** Sends a signal to every process of the service's container, past the engine. */
+  async signal(service: string, signal: 'KILL' | 'STOP' | 'CONT'): Promise<void> {
+    // A health check among them may have ended since.
+    await this.run(`kill -s ${signal} ${(await this.processes(service)).join(' ')} || true`);
   }
 
   /** An HTTPS request to Caddy. */

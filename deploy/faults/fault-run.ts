@@ -117,10 +117,16 @@ export async function runFault(
   const report = {
     ...settled,
     ...{ clicks: ledgers.clicks.counts, events: ledgers.events.counts, installs: ledgers.installs.counts, hits },
-    ...{ cut: clicks.cut + events.cut, answers: new Map([...clicks.answers, ...events.answers, ...installs.answers]) },
+    ...{ cut: clicks.cut + events.cut, answers: sumOf([clicks.answers, events.answers, installs.answers]) },
   };
   console.log(lineOf(name, seed, report));
   return report;
+}
+
+function sumOf(counts: readonly ReadonlyMap<number, number>[]): Map<number, number> {
+  const sum = new Map<number, number>();
+  for (const [status, times] of counts.flatMap((one) => [...one])) sum.set(status, (sum.get(status) ?? 0) + times);
+  return sum;
 }
 
 interface Ledgers {

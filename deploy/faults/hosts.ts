@@ -3,8 +3,9 @@
  * them. The tests' process is a host too: the visitors. Needs root.
  */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { namespacesFolder } from '#deploy/docs-run/outside.ts';
 import { lockFolder } from '#deploy/local/folder-lock.ts';
 import { findProgram } from '#deploy/local/programs.ts';
 
@@ -19,7 +20,7 @@ const prefix = 'spm-';
 const bridge = `${prefix}bridge`;
 const folder = '/tmp/signpost-machines';
 const lockWaitMs = 600_000;
-const programs = ['ip', 'iptables', 'setpriv', 'redis-server', 'faketime'];
+const programs = ['ip', 'iptables', 'setpriv', 'unshare', 'redis-server', 'faketime'];
 
 /** Why no hosts can be made here; null if they can. */
 export function whyNoHosts(): string | null {
@@ -50,10 +51,7 @@ function inside(namespace: string, ...command: string[]): string {
 }
 
 function namespaces(): string[] {
-  return ip('netns', 'list')
-    .split('\n')
-    .map((line) => line.split(' ')[0] ?? '')
-    .filter((name) => name.startsWith(prefix));
+  return existsSync(namespacesFolder) ? readdirSync(namespacesFolder).filter((name) => name.startsWith(prefix)) : [];
 }
 
 /** Ends the processes in the namespaces of this test, and removes these. */
@@ -69,7 +67,8 @@ function removeLeftovers(): void {
     ip('netns', 'delete', name);
   }
   if (ip('-o', 'link').includes(` ${prefix}visitors@`)) ip('link', 'delete', `${prefix}visitors`);
-  rmSync(join(folder, 'run'), { recursive: true, force: true });
+  // What was killed may write for a moment.
+  rmSync(join(folder, 'run'), { recursive: true, force: true, maxRetries: 10 });
 }
 
 /** One machine of the installation. */
@@ -89,9 +88,13 @@ export class Host {
     for (const device of ['lo', 'eth0']) inside(this.#namespace, 'ip', 'link', 'set', device, 'up');
   }
 
-  /** The words before a command that runs it on this host. */
+  /**
+   * The words before a command that runs it on this host. Shared memory of its own, because programs that are killed
+   * leave theirs.
+   */
   get within(): readonly string[] {
-    return ['ip', 'netns', 'exec', this.#namespace];
+    const ownMemory = 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"';
+    return ['ip', 'netns', 'exec', this.#namespace, 'unshare', '--ipc', 'sh', '-c', ownMemory];
   }
 
   /** Drops every packet between this host and the stores; visitors still reach it. */

@@ -123,11 +123,11 @@ export class MachinesStage {
   /** @param clock for libfaketime, such as -1h; absent: the right one. */
   async start(machine: string, role: Role, clock?: string): Promise<void> {
     const name = `${machine}/${role}`;
-    const { address, within } = this.machine(machine);
-    const env = {
-      ...processEnvironment(role, this.#settings(machine, role)),
-      ...(clock === undefined ? {} : { LD_PRELOAD: library, FAKETIME: clock, FAKETIME_DONT_FAKE_MONOTONIC: '1' }),
-    };
+    const { address, within: host } = this.machine(machine);
+    const env = processEnvironment(role, this.#settings(machine, role));
+    // Only for the process: a command before it would leave shared memory of libfaketime on this machine.
+    const faked = ['env', `LD_PRELOAD=${library}`, `FAKETIME=${clock}`, 'FAKETIME_DONT_FAKE_MONOTONIC=1'];
+    const within = clock === undefined ? host : [...host, ...faked];
     const entry = join(packageRoot(), 'dist', role, 'main.js');
     const logFolder = join(this.#hosts.folder, 'logs', machine);
     const place = { name: role, entry, env, within, logFolder, host: address, metricsPort: metricsPorts[role] };

@@ -28,6 +28,16 @@ afterAll(async () => {
   await receiver?.stop();
 }, 300_000);
 
+/** Prints each fault once it is over. */
+function printing(scene: Scene): Scene {
+  const startedMs = Date.now();
+  const hit = (what: string) => {
+    scene.hit(what);
+    console.log(`${Math.round((Date.now() - startedMs) / 1_000)} s, ${scene.clicks.sent} clicks: ${what}`);
+  };
+  return { ...scene, hit };
+}
+
 /** Waits until the load has received this many more redirects. */
 async function redirected({ clicks }: Scene, more: number): Promise<void> {
   const wanted = (clicks.answers.get(302) ?? 0) + more;
@@ -124,7 +134,8 @@ test.skipIf(reason !== null)(
     const webhook = { url: receiver.url, events: ['install.recorded'] };
     expect((await stage.api('/webhooks', { method: 'POST', body: webhook })).status).toBe(201);
     const load = { name: 'machines', seed, clicks: 3_000, clicksPerSecond: 100, patienceMs: 5_000, settleMs: 60_000 };
-    const report = await runFault(stage, { ...load, eventSenders: 1, installSenders: 1 }, async (scene) => {
+    const report = await runFault(stage, { ...load, eventSenders: 1, installSenders: 1 }, async (unprinted) => {
+      const scene = printing(unprinted);
       await redirected(scene, 200);
       await cutAnEdge(scene);
       await failOverPostgres(scene);
