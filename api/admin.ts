@@ -39,7 +39,11 @@ function known(name: string, url: string): string {
 
 async function reach(clickhouseUrl: string): Promise<void> {
   const client = new ClickHouse({ url: clickhouseUrl, requestTimeoutMs: reachTimeoutMs, connectionsMax: 1 });
-  await client.query('SELECT 1').finally(() => client.close());
+  try {
+    await client.query('SELECT 1');
+  } finally {
+    await client.close();
+  }
 }
 
 /** @param addCommands adds commands that other rooms have. */

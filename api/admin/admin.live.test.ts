@@ -101,18 +101,18 @@ test('a script creates a user with flags and a password on standard input', { ta
   expect([again.code, again.stderr]).toEqual([1, 'a user with the e-mail address ada@example.com already exists\n']);
 });
 
-test.each([['--help'], ['list'], ['create-organization', '--name', 'Piped']])(
-  'the reader of %s may end first, as head does: the command does its work, and prints no error',
-  async (...words) => {
-    const env = childEnvironment({ DATABASE_URL: database.url });
+test('the reader of an output may end first, as head does: the command does its work, and prints no error', async () => {
+  const env = childEnvironment({ DATABASE_URL: database.url });
+  for (const words of [['create-organization', '--name', 'Piped'], ['list']]) {
     const child = spawn(process.execPath, ['dist/deploy/local/admin.js', ...words], { env, stdio: 'pipe' });
     child.stdout.destroy();
     let stderr = '';
     child.stderr.on('data', (chunk) => (stderr += String(chunk)));
     const code = await new Promise((done) => child.on('close', done));
-    expect([code, stderr]).toEqual([0, '']);
-  },
-);
+    expect([words[0], code, stderr]).toEqual([words[0], 0, '']);
+  }
+  expect(await parts.db.query('SELECT name FROM organizations')).toEqual([{ name: 'Piped' }]);
+});
 
 const mistakes = (
   [

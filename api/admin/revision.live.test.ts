@@ -44,7 +44,11 @@ async function run(words: readonly string[], surroundings: Surroundings = {}): P
 /** A client of a port on which nothing listens. */
 async function unreachable(): Promise<void> {
   const client = new ClickHouse({ url: 'http://127.0.0.1:1' });
-  await client.query('SELECT 1').finally(() => client.close());
+  try {
+    await client.query('SELECT 1');
+  } finally {
+    await client.close();
+  }
 }
 
 test('a replay from a time in the future is refused, and so is a rebuild of no day', async () => {

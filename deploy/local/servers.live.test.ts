@@ -54,22 +54,28 @@ const onSockets = [
 
 async function askPostgres(url: string): Promise<unknown> {
   const db = new Postgres({ url, name: 'test' });
-  return db.query('SELECT 1 AS one').finally(async () => {
+  try {
+    return await db.query('SELECT 1 AS one');
+  } finally {
     await db.close();
-  });
+  }
 }
 async function askRedis(url: string): Promise<unknown> {
   const redis = new Redis({ url, name: 'test' });
   await redis.connect();
-  return redis.commands.ping().finally(async () => {
+  try {
+    return await redis.commands.ping();
+  } finally {
     await redis.close();
-  });
+  }
 }
 async function askClickHouse(url: string): Promise<unknown> {
   const clickhouse = new ClickHouse({ url });
-  return clickhouse.query('SELECT 1 AS one').finally(async () => {
+  try {
+    return await clickhouse.query('SELECT 1 AS one');
+  } finally {
     await clickhouse.close();
-  });
+  }
 }
 
 test.each(onSockets)(
