@@ -127,7 +127,7 @@ test('printed codes of other services are found in every encoding, cached or not
     const paths = [pathOfCode(code), `/${encodeURIComponent(code)}`, `/${encodeURIComponent(code.normalize('NFD'))}`];
     for (const path of [...paths, ...paths]) expect(await visitOf(host, path), path).toEqual([302, links[code]]);
   }
-  for (const path of ['/sale%252Fsummer', '/sale/summer/', '/caf%E9', '/Q', '/sale/..%2Fq'])
+  for (const path of ['/sale%252Fsummer', '/sale/summer//', '/caf%E9', '/Q', '/sale/..%2Fq'])
     expect(await visitOf(host, path), path).toEqual([404]);
 });
 

@@ -79,6 +79,26 @@ test('a link is found with a slash at the end of its path, also by lookup, expla
   expect(found.body.id).toBe(id);
 });
 
+test.each([
+  ['sec-purpose', 'prefetch'],
+  ['sec-purpose', 'prefetch;prerender'],
+  ['purpose', 'prefetch'],
+  ['x-purpose', 'preview'],
+  ['X-Purpose', ': preview'],
+  ['x-moz', 'prefetch'],
+])('a visit with %s: %s is a prefetch, and uses nothing of max_clicks up', async (name, value) => {
+  const code = `limited-${name}-${Buffer.from(value).toString('hex')}`;
+  const id = await newLink(code, { max_clicks: 1 });
+  for (const _ of [1, 2]) expect((await visit(`/${code}`, { [name]: value })).status).toBe(503);
+  expect((await visit(`/${code}`)).status).toBe(302);
+  expect((await visit(`/${code}`)).status).toBe(410);
+  const open = await newLink(`open-${code}`);
+  for (const _ of [1, 2]) expect((await visit(`/open-${code}`, { [name]: value })).status).toBe(302);
+  const clicks = (link: string) => edge.clicks().filter(({ link_id }) => link_id === link);
+  expect(clicks(open).map(({ is_prefetch }) => is_prefetch)).toEqual([true, true]);
+  expect(clicks(id)).toHaveLength(1);
+});
+
 /** Follows redirects between the hosts of the test. */
 async function follow(host: string, path: string, max = 25) {
   for (let hops = 0; hops < max; hops++) {
