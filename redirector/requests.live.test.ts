@@ -67,6 +67,18 @@ test.each(['city=M%FCnchen', 'abc', 'q=a%20b', '?a=1', '&&a=1&', 'q=%7e!()', 'li
   },
 );
 
+test('with query_merge visit, the visit replaces the parameters of every destination within a second', async () => {
+  const other = (await owner.call('POST', '/apps', { name: 'Merge', fallback_url: `${web}?a=root` })).body;
+  const link = { app_id: other.id, short_code: 'merge', url: `${web}?a=own` };
+  expect((await owner.call('POST', '/links', link)).status).toBe(201);
+  const locations = async () =>
+    Promise.all(['/merge?a=1', '/?a=1'].map(async (path) => (await edge.get(other.host, path)).headers.location));
+  expect(await locations()).toEqual([`${web}?a=own`, `${web}?a=root`]);
+  const set = await owner.call('PATCH', `/apps/${other.id}`, { settings: { query_merge: 'visit' } });
+  expect([set.status, set.body.settings.query_merge]).toEqual([200, 'visit']);
+  await expect.poll(locations).toEqual([`${web}?a=1`, `${web}?a=1`]);
+});
+
 test('a link is found with a slash at the end of its path, also by lookup, explain and with a query', async () => {
   const id = await newLink('slash');
   for (const _ of [1, 2, 3]) {
