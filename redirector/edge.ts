@@ -41,16 +41,7 @@ import type { Receiver, Receivers } from './receiver.ts';
 import type { SignalTokens } from './signal-token.ts';
 import { UnrecordedAnswers } from './unrecorded-answers.ts';
 import { Visit, type VisitState } from './visit.ts';
-import {
-  acceptOf,
-  hasLength,
-  hostHeaderOf,
-  isAmbiguous,
-  isHost,
-  readVisitor,
-  recordedVisitor,
-  requestHostOf,
-} from './visitor.ts';
+import { acceptOf, headerFacts, hostHeaderOf, isHost, readVisitor, recordedVisitor, requestHostOf } from './visitor.ts';
 
 export class Edge {
   readonly counters: Counters;
@@ -109,9 +100,13 @@ export class Edge {
   get(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const nowMs = this.#storeClock();
     const plan = this.#known.find(hostHeaderOf(req), req.getUrl(), nowMs);
-    if (plan !== undefined && !hasLength(req) && !isAmbiguous(req)) {
-      this.#visit(res, req, readVisitor(req, connections.addressOf(res), this.#proxies), plan, nowMs);
-      return;
+    if (plan !== undefined) {
+      const { isAmbiguous, hasLength, isPrefetch } = headerFacts(req);
+      if (!isAmbiguous && !hasLength) {
+        const visitor = readVisitor(req, connections.addressOf(res), this.#proxies, isPrefetch);
+        this.#visit(res, req, visitor, plan, nowMs);
+        return;
+      }
     }
     this.lookUp(res, req, connections, false);
   }
@@ -120,7 +115,8 @@ export class Edge {
   lookUp(res: HttpResponse, req: HttpRequest, connections: Connections, isHead: boolean): void {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
-    if (isAmbiguous(req)) {
+    const { isAmbiguous, isPrefetch } = headerFacts(req);
+    if (isAmbiguous) {
       this.#answers.refuseForGood(res, 'bad_request', { ...manner, isLast: true });
       return;
     }
@@ -135,14 +131,14 @@ export class Edge {
       return;
     }
     const code = appPaths.has(path) ? '' : codeOfPath(path);
-    const visitor = readVisitor(req, connections.addressOf(res), this.#proxies);
+    const visitor = readVisitor(req, connections.addressOf(res), this.#proxies, isPrefetch);
     const asLongLink = (app: LinkedApp) => this.#answerLongLink(res, app, path, visitor, accept, manner);
     if (code === null) {
       this.#refuseOn(res, host, manner, asLongLink);
       return;
     }
     if (code === '') {
-      this.#answers.wait(res, this.#loadApp(host), (app) => {
+      this.#answers.wait(res, this.#cache.findApp(host), (app) => {
         if (app) {
           if (!asLongLink(app)) this.#answers.forApp(res, app, path, visitor.query, manner);
         } else this.#answers.refuse(res, app === null ? 'not_found' : 'unavailable', manner);
@@ -166,13 +162,13 @@ export class Edge {
 
   /** A POST request that is not a visit: device signals of a tap page, or copies of Apple's postbacks. */
   receive(res: HttpResponse, req: HttpRequest, connections: Connections, receiver: Receiver): void {
-    if (isAmbiguous(req)) {
+    if (headerFacts(req).isAmbiguous) {
       this.#answers.refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
       return;
     }
     const sender = {
       host: requestHostOf(hostHeaderOf(req)),
-      ip: readVisitor(req, connections.addressOf(res), this.#proxies).ip,
+      ip: readVisitor(req, connections.addressOf(res), this.#proxies, false).ip,
     };
     receiver.receive(res, sender, () => this.state.isStopping);
   }
@@ -181,12 +177,12 @@ export class Edge {
   unlock(res: HttpResponse, req: HttpRequest, connections: Connections): void {
     const accept = req.getHeader('accept');
     const manner = { isHead: false, wantsJson: wantsJson(accept), isLast: true };
-    if (isAmbiguous(req)) {
+    if (headerFacts(req).isAmbiguous) {
       this.#answers.refuseForGood(res, 'bad_request', manner);
       return;
     }
     const host = requestHostOf(hostHeaderOf(req));
-    const sender = readVisitor(req, connections.addressOf(res), this.#proxies);
+    const sender = readVisitor(req, connections.addressOf(res), this.#proxies, false);
     this.#unlocks.read(res, (form) => {
       const code = form === null || !isHost(host) ? null : codeOfPath(form.path);
       if (form === null || code === null) {
@@ -194,7 +190,7 @@ export class Edge {
         return;
       }
       // The page that sent the form is not the visitor's referrer.
-      const visitor = { ...sender, query: form.query, referrer: '', is_prefetch: false };
+      const visitor = { ...sender, query: form.query, referrer: '' };
       this.#answers.wait(res, this.#tryPassword(host, code, visitor, form.password), ([found, outcome]) => {
         const isLast = this.state.isStopping;
         if (!found) this.#answers.refuse(res, found === null ? 'not_found' : 'unavailable', { ...manner, isLast });
@@ -220,11 +216,8 @@ export class Edge {
   }
 
   refuseMethod(res: HttpResponse, req: HttpRequest): void {
-    this.#answers.refuseForGood(res, 'method_not_allowed', {
-      isHead: false,
-      wantsJson: wantsJson(req.getHeader('accept')),
-      isLast: true,
-    });
+    const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
+    this.#answers.refuseForGood(res, 'method_not_allowed', manner);
   }
 
   #visit(
@@ -371,11 +364,6 @@ export class Edge {
     else answer(asked);
   }
 
-  async #loadApp(host: string): Promise<LinkedApp | null | undefined> {
-    const known = this.#cache.apps.get(host, this.#storeClock());
-    return known === undefined ? await this.#cache.apps.load(host) : known;
-  }
-
   /**
    * Refuses a path that the host does not have, with the app's own page if there is one.
    * @param onApp returns whether it answered instead.
@@ -385,7 +373,7 @@ export class Edge {
     const refuse = (app: LinkedApp | null) => {
       if (app === null || !onApp(app)) this.#answers.refuse(res, 'not_found', manner, app);
     };
-    if (known === undefined) this.#answers.wait(res, this.#loadApp(host), (loaded) => refuse(loaded ?? null));
+    if (known === undefined) this.#answers.wait(res, this.#cache.findApp(host), (loaded) => refuse(loaded ?? null));
     else refuse(known);
   }
 

@@ -67,6 +67,18 @@ test.each(['city=M%FCnchen', 'abc', 'q=a%20b', '?a=1', '&&a=1&', 'q=%7e!()', 'li
   },
 );
 
+test('with query_merge visit, the visit replaces the parameters of every destination within a second', async () => {
+  const other = (await owner.call('POST', '/apps', { name: 'Merge', fallback_url: `${web}?a=root` })).body;
+  const link = { app_id: other.id, short_code: 'merge', url: `${web}?a=own` };
+  expect((await owner.call('POST', '/links', link)).status).toBe(201);
+  const locations = async () =>
+    Promise.all(['/merge?a=1', '/?a=1'].map(async (path) => (await edge.get(other.host, path)).headers.location));
+  expect(await locations()).toEqual([`${web}?a=own`, `${web}?a=root`]);
+  const set = await owner.call('PATCH', `/apps/${other.id}`, { settings: { query_merge: 'visit' } });
+  expect([set.status, set.body.settings.query_merge]).toEqual([200, 'visit']);
+  await expect.poll(locations).toEqual([`${web}?a=1`, `${web}?a=1`]);
+});
+
 test('a link is found with a slash at the end of its path, also by lookup, explain and with a query', async () => {
   const id = await newLink('slash');
   for (const _ of [1, 2, 3]) {
@@ -77,6 +89,26 @@ test('a link is found with a slash at the end of its path, also by lookup, expla
   expect((await edge.get(app.host, '/slash/', {}, 'HEAD')).status).toBe(302);
   const found = await owner.call('GET', `/links/lookup?url=${encodeURIComponent(`https://${app.host}/slash/?a=1`)}`);
   expect(found.body.id).toBe(id);
+});
+
+test.each([
+  ['sec-purpose', 'prefetch'],
+  ['sec-purpose', 'prefetch;prerender'],
+  ['purpose', 'prefetch'],
+  ['x-purpose', 'preview'],
+  ['X-Purpose', ': preview'],
+  ['x-moz', 'prefetch'],
+])('a visit with %s: %s is a prefetch, and uses nothing of max_clicks up', async (name, value) => {
+  const code = `limited-${name}-${Buffer.from(value).toString('hex')}`;
+  const id = await newLink(code, { max_clicks: 1 });
+  for (const _ of [1, 2]) expect((await visit(`/${code}`, { [name]: value })).status).toBe(503);
+  expect((await visit(`/${code}`)).status).toBe(302);
+  expect((await visit(`/${code}`)).status).toBe(410);
+  const open = await newLink(`open-${code}`);
+  for (const _ of [1, 2]) expect((await visit(`/open-${code}`, { [name]: value })).status).toBe(302);
+  const clicks = (link: string) => edge.clicks().filter(({ link_id }) => link_id === link);
+  expect(clicks(open).map(({ is_prefetch }) => is_prefetch)).toEqual([true, true]);
+  expect(clicks(id)).toHaveLength(1);
 });
 
 /** Follows redirects between the hosts of the test. */

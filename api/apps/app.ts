@@ -4,6 +4,7 @@ import { absent } from '#api/access.ts';
 import type { Rejection } from '#common/http/rejection.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { nullable } from '#common/links/link-fields.ts';
+import { type QueryMerge, queryMerges } from '#common/links/query-merge.ts';
 import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { type AppFields, defaultSettings } from './fields.ts';
@@ -125,6 +126,7 @@ const shared = {
       }),
       conversion_events: Type.Array(text),
       tap_page: Type.Unsafe<TapPageMode>({ type: 'string', enum: [...tapPageModes] }),
+      query_merge: Type.Unsafe<QueryMerge>({ type: 'string', enum: [...queryMerges] }),
       sdk_links: Type.Boolean({ description: 'Whether the API key may create links.' }),
       codes_ignore_case: Type.Boolean({ description: 'Whether short codes are case-insensitive.' }),
       firebase_links: nullable(
@@ -186,6 +188,7 @@ const example = {
     privacy_mode: 'anonymize_ip',
     conversion_events: ['purchase'],
     tap_page: 'ios',
+    query_merge: 'destination',
     sdk_links: true,
     codes_ignore_case: false,
     firebase_links: null,

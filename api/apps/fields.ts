@@ -7,6 +7,7 @@ import { nullable } from '#common/links/link-fields.ts';
 import { PAGE_BYTES_MAX } from '#common/links/link-snapshot.ts';
 import type { LongLinkSettings } from '#common/links/long-link-settings.ts';
 import { codeOfPath } from '#common/links/short-code.ts';
+import { type QueryMerge, queryMerges } from '#common/links/query-merge.ts';
 import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
 import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/links/web-address.ts';
 import { migrationFaults, migrationField, ownHostFault, storedMigration } from './migration-setting.ts';
@@ -18,6 +19,7 @@ export const defaultSettings: AppSettings = {
   privacy_mode: 'anonymize_ip',
   conversion_events: [],
   tap_page: 'off',
+  query_merge: 'destination',
   sdk_links: true,
   codes_ignore_case: false,
   firebase_links: null,
@@ -95,6 +97,14 @@ const settingsFields = {
       type: ['string', 'null'],
       enum: [...tapPageModes, null],
       description: 'Platforms on which links show a page with a button before the store; default off.',
+    }),
+  ),
+  query_merge: Type.Optional(
+    Type.Unsafe<QueryMerge | null>({
+      type: ['string', 'null'],
+      enum: [...queryMerges, null],
+      description:
+        'Which value a query parameter keeps that the destination and the visit both name; default destination. The visit’s utm parameters always replace those of the destination.',
     }),
   ),
   sdk_links: nullable(Type.Boolean({ description: 'Whether the API key may create links; default true.' })),
@@ -256,7 +266,12 @@ function longLinkFaults(setting: unknown): FieldError[] {
     );
   return [
     ...faulty(hosts, 'hosts', (text) => hostOf(text) !== null, 'must be a host name'),
-    ...faulty(prefixes, 'prefixes', (text) => codeOfPath(text) !== null && !text.endsWith('/'), 'must be a path that is not reserved'),
+    ...faulty(
+      prefixes,
+      'prefixes',
+      (text) => codeOfPath(text) !== null && !text.endsWith('/'),
+      'must be a path that is not reserved',
+    ),
   ];
 }
 

@@ -5,6 +5,7 @@ export const costFields = {
   campaign: Type.String({
     minLength: 1,
     maxLength: 255,
+    format: 'visible',
     description: 'The campaign, spelled exactly as in the links.',
   }),
   day: Type.String({ minLength: 10, maxLength: 10, description: 'The date, in the time zone of the statistics.' }),

@@ -1,7 +1,15 @@
 /** The dry run: reads the file from where it stopped, and stores what importing each row would do. */
 import { toJson } from '#common/exact-json.ts';
 import { BranchSilent, branchRows } from './branch-rows.ts';
-import { bytesBefore, CsvFault, type CsvRecord, csvRecords, delimiterOf, firstLineOf } from './csv-records.ts';
+import {
+  bytesBefore,
+  CsvFault,
+  type CsvRecord,
+  csvRecords,
+  delimiterOf,
+  firstLineOf,
+  separatorOf,
+} from './csv-records.ts';
 import {
   type BranchProgress,
   chunkRowsOf,
@@ -72,15 +80,25 @@ async function readLayout(run: ImportRun): Promise<void> {
   if (run.row.layout !== null) return;
   const start = { bytes: 0, line: 0 };
   const delimiter = delimiterOf(await firstLineOf(bytesOf(run, 0)));
+  let before = {};
   for await (const record of csvRecords(bytesOf(run, 0), start, delimiter)) {
+    if (isSeparatorLine(record, before)) {
+      before = { bytes_read: record.bytes, lines_read: record.line };
+      continue;
+    }
     if (record.cells.some((cell) => /[\0\ufffd]/.test(cell))) throw new CsvFault('The first line is not valid UTF-8.');
     const { source, options } = run.row;
     const layout = layoutOf(source, record.cells, options.columns, options.reads_branch);
     if (typeof layout === 'string') throw new CsvFault(layout);
-    const read = layout.hasHeader ? { bytes_read: record.bytes, lines_read: record.line } : {};
+    const read = layout.hasHeader ? { bytes_read: record.bytes, lines_read: record.line } : before;
     await run.chunk(async () => ({ layout: { ...layout, delimiter }, ...read }));
     return;
   }
+}
+
+/** Excel writes, and reads, a first line that names the separator. */
+function isSeparatorLine({ cells }: CsvRecord, before: object): boolean {
+  return Object.keys(before).length === 0 && separatorOf(cells.join('')) !== null;
 }
 
 /** The bytes of the uploaded file from a position on, one part at a time. */

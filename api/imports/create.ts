@@ -17,6 +17,7 @@ import {
   sourceSchema,
 } from './import.ts';
 import { type ImportSource, isImportField } from './import-columns.ts';
+import { isDomainId } from './import-values.ts';
 
 /** Maximum unfinished imports of one organization. */
 const OPEN_MAX = 10;
@@ -48,7 +49,7 @@ export const createImport = changingRoute({
         Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
           maxItems: HOSTS_MAX,
           description:
-            'Hosts in the file whose codes are taken over to the app’s host. Rows of any other host are unsupported.',
+            'Hosts in the file whose codes are taken over to the app’s host, or the ids that stand for them. Rows of any other host are unsupported.',
         }),
       ),
       columns: Type.Optional(columnsSchema),
@@ -76,8 +77,8 @@ export const createImport = changingRoute({
       .filter((name) => !isImportField(name))
       .map((name) => ({ field: `columns.${name}`, message: 'is not an import field' })),
     ...(Array.isArray(hosts) ? hosts : []).flatMap((host, at) =>
-      typeof host === 'string' && hostOf(host) === null
-        ? [{ field: `hosts[${at}]`, message: 'must be a host name such as go.example.com' }]
+      typeof host === 'string' && hostOf(host) === null && !isDomainId(host)
+        ? [{ field: `hosts[${at}]`, message: 'must be a host name such as go.example.com, or the number of a domain' }]
         : [],
     ),
   ],
@@ -89,7 +90,7 @@ export const createImport = changingRoute({
     const denied = refuseWrite(caller, owner.organization_id);
     if (denied) return denied;
     const { source, hosts = [], columns = {}, upgrade_http = false, branch_key } = body;
-    const names = [...new Set(hosts.map((host) => hostOf(host) ?? ''))];
+    const names = [...new Set(hosts.map((host) => hostOf(host) ?? host))];
     const options = { hosts: names, columns, upgrade_http, reads_branch: branch_key !== undefined };
     const nowMs = deps.clock();
     const id = newId('imp', nowMs);

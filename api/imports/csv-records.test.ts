@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { firstLineOf } from './csv-records.ts';
+import { delimiterOf, firstLineOf } from './csv-records.ts';
 
 async function* piecesOf(texts: readonly string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text, 'latin1');
@@ -17,6 +17,17 @@ test.each([
   ['of blank lines', ['\n', '\n'], ''],
 ])('the first line %s is read whole', async (_, texts, line) => {
   expect(await firstLineOf(piecesOf(texts))).toBe(line);
+});
+
+test.each([
+  ['sep=;', ';'],
+  ['SEP=,', ','],
+  ['"sep=|"', '|'],
+  ['sep=\t', '\t'],
+  ['code;url', ';'],
+  ['separator,url', ','],
+])('the first line %j names the separator %j', (line, delimiter) => {
+  expect(delimiterOf(line)).toBe(delimiter);
 });
 
 test('at most 64 KiB are read to find the first line', async () => {

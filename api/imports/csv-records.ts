@@ -8,7 +8,7 @@ import { CsvError, parse } from 'csv-parse';
 /** A longer record is not a link, but an unclosed quotation mark. */
 const RECORD_BYTES_MAX = 65_536;
 const delimiters = [',', ';', '\t'] as const;
-export type Delimiter = (typeof delimiters)[number];
+export type Delimiter = (typeof delimiters)[number] | '|';
 
 export interface CsvRecord {
   readonly cells: readonly string[];
@@ -46,9 +46,17 @@ export async function firstLineOf(pieces: AsyncIterable<Uint8Array>): Promise<st
 
 /** The most frequent separator of the first line, outside of quotation marks. */
 export function delimiterOf(firstLine: string): Delimiter {
+  const named = separatorOf(firstLine);
+  if (named !== null && named !== '') return named;
   const bare = firstLine.replaceAll(/"[^"]*"/g, '');
   const counts = delimiters.map((one) => bare.split(one).length);
   return delimiters[counts.indexOf(Math.max(...counts))] ?? ',';
+}
+
+/** What a line `sep=;` names; empty if it was read as the separator, null for any other line. */
+export function separatorOf(line: string): Delimiter | '' | null {
+  const [, named] = /^"?sep=([,;|\t]?)"?$/i.exec(line) ?? [];
+  return (named as Delimiter | '' | undefined) ?? null;
 }
 
 /**

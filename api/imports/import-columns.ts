@@ -32,7 +32,8 @@ type Names = Readonly<Partial<Record<ImportField, readonly string[]>>>;
 const common: Names = {
   short_url: ['short_url', 'short_link', 'shortened_url', 'branded_link', 'bitlink', 'tiny_url'],
   code: ['code', 'short_code', 'slug', 'custom_slug', 'key', 'keyword', 'slashtag', 'alias', 'back_half'],
-  host: ['host', 'domain', 'domain_name', 'hostname'],
+  // Some exports have only the number of a domain.
+  host: ['host', 'domain', 'domain_name', 'hostname', 'domain_id', 'domain_uuid'],
   other_codes: ['other_codes'],
   destination: [
     'destination',
@@ -151,7 +152,7 @@ const sources: Readonly<Record<ImportSource, SourceColumns>> = {
   rebrandly: { names: { host: ['domain', 'domain_full_name', 'domain.full_name'] } },
   shortio: { names: { code: ['path', 'slug'] } },
   tinyurl: { names: { short_url: ['tiny_url', 'tinyurl', 'short_url'], code: ['alias'] } },
-  kutt: { names: { code: ['address'], short_url: ['link'] } },
+  kutt: { names: { code: ['address'], short_url: ['link'], host: ['domain', 'domain.address', 'domain_id'] } },
   shlink: {
     // Fields of Branch's API, flattened.
     names: {

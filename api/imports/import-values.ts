@@ -1,6 +1,11 @@
 /** Parses values as other services export them. */
 import { isObject } from '#common/json-object.ts';
 
+/** How some services name a domain in their exports: a number, or a UUID. */
+export function isDomainId(text: string): boolean {
+  return /^(?:\d{1,19}|[0-9a-f]{8,32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i.test(text);
+}
+
 const yes = new Set(['1', 'true', 'yes', 'y', 't', 'on', 'archived', 'disabled', 'deleted', 'banned', 'inactive']);
 const no = new Set(['', '0', 'false', 'no', 'n', 'f', 'off', 'active', 'enabled', 'null', 'none', '\\n']);
 

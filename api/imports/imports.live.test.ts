@@ -151,6 +151,55 @@ test('a click limit is imported with its remaining clicks, and a link without re
   expect(link('none').expires_at).toBe('2024-01-31T00:00:00.000Z');
 });
 
+test.each([';', ',', '|', '\t'])(
+  'a first line that names the separator %j is read, with and without a header',
+  async (separator) => {
+    const app = await newApp();
+    const rows = [
+      ['code', 'destination', 'title'],
+      ['one', 'https://e.example/1', 'A'],
+      ['two', 'https://e.example/2', 'B'],
+    ];
+    const text = (some: string[][]) =>
+      `\ufeffsep=${separator}\r\n${some.map((row) => row.join(separator)).join('\r\n')}\r\n`;
+    const id = await uploaded(app, 'csv', text(rows));
+    expect(await step(id, 'check')).toMatchObject({ rows: { new: 2, unsupported: 0 } });
+    expect((await rowsOf(id)).map(({ line }: { line: number }) => line)).toEqual([3, 4]);
+    await step(id, 'confirm');
+    const bare = await uploaded(app, 'yourls', text(rows.slice(1)));
+    expect(await step(bare, 'check')).toMatchObject({ rows: { new: 2, unsupported: 0 } });
+    await step(bare, 'confirm');
+  },
+);
+
+test('a row that leads to itself, or whose values are cut, is unsupported in the report', async () => {
+  const app = await newApp();
+  const text = [
+    'code,url,title',
+    'maps,https://www.example.com/maps/@52.5,13.4,15z,Map',
+    `self,https://${app.host}/self,Self`,
+    `ring,https://${app.host}/back/,Ring`,
+    `back,https://${app.host}/ring,Ring`,
+    'fine,https://www.example.com/,Fine,,',
+  ].join('\n');
+  const id = await uploaded(app, 'csv', text);
+  expect(await step(id, 'check')).toMatchObject({ rows: { new: 1, unsupported: 4 } });
+  const seen = (await rowsOf(id)).map((row: Record<string, unknown>) => [
+    row['line'],
+    row['outcome'],
+    row['field'],
+    row['reason'],
+  ]);
+  expect(seen).toEqual([
+    [2, 'unsupported', 'row', 'extra_cells'],
+    [3, 'unsupported', 'url', 'loop'],
+    [4, 'unsupported', 'url', 'loop'],
+    [5, 'unsupported', 'url', 'loop'],
+    [6, 'new', null, null],
+  ]);
+  await step(id, 'confirm');
+});
+
 test('a dry run reports every row with its line, field and reason, page by page', async () => {
   const app = await newApp();
   const taken = (await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code: 'taken' })).body.id;

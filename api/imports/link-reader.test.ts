@@ -157,6 +157,58 @@ test.each<[string, string[], string[], ImportSource]>([
   expect(readRow(cells, options)).toMatchObject({ field: 'row', reason: 'extra_cells' });
 });
 
+const kuttHeader = [
+  'id',
+  'address',
+  'target',
+  'description',
+  'banned',
+  'domain_id',
+  'password',
+  'expire_in',
+  'visit_count',
+];
+
+test.each([
+  ['the default domain', '', null],
+  ['the default domain, as Postgres writes it', String.raw`\N`, null],
+  ['the default domain, as others write it', 'NULL', null],
+  ['another domain', '3', 'other_host'],
+  ['a domain with a UUID', '0b1c9d5e-2f3a-4b5c-8d6e-7f8091a2b3c4', 'other_host'],
+  ['a domain that hosts names', '7', null],
+])('a row of Kutt of %s is imported or refused', (_, domain, reason) => {
+  const cells = ['1', 'code', 'https://w.example/', 'NULL', 'f', domain, String.raw`\N`, 'NULL', '5'];
+  const link = readRow(cells, { ...optionsFor('kutt', kuttHeader), hosts: ['7'] });
+  if (reason !== null) expect(link).toMatchObject({ field: 'host', reason });
+  else
+    expect(link).toMatchObject({ codes: ['code'], clicks_before: 5, fields: { fallback_url: 'https://w.example/' } });
+  expect(JSON.stringify(link)).not.toContain('NULL');
+});
+
+test.each(['NULL', String.raw`\N`])('%s is empty in every column, but a code may be NULL', (nothing) => {
+  const row = {
+    ...good,
+    title: nothing,
+    tags: nothing,
+    expires_at: nothing,
+    max_clicks: nothing,
+    password: nothing,
+    geo: nothing,
+  };
+  const link = read({
+    ...row,
+    ios: nothing,
+    campaign: nothing,
+    utm_source: nothing,
+    og_image: nothing,
+    created: nothing,
+  });
+  expect(link).toMatchObject({ codes: ['a'], created_at: null });
+  expect(JSON.stringify(link)).not.toContain(JSON.stringify(nothing));
+  expect(read({ ...good, code: 'NULL' })).toMatchObject({ codes: ['NULL'] });
+  expect(read({ ...good, destination: nothing })).toMatchObject({ reason: 'no_destination' });
+});
+
 test('empty cells at the end of a row, and missing ones, are read', () => {
   const options = optionsFor('csv', ['code', 'url', 'title']);
   for (const more of [[], ['Map'], ['Map', '', ' '], ['', '']])

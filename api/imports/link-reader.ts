@@ -14,7 +14,7 @@ import { clicksLeft } from './click-limit.ts';
 import { firebaseLink } from './firebase-link.ts';
 import type { ImportField } from './import-columns.ts';
 import { type CellOf, fault, type ImportedLink, isFault, type ReadOptions, type RowFault } from './import-row.ts';
-import { countOf, EARLIEST_MS, isImpossibleDate, isYes, timeOf, wordsOf } from './import-values.ts';
+import { countOf, EARLIEST_MS, isDomainId, isImpossibleDate, isYes, timeOf, wordsOf } from './import-values.ts';
 
 const TITLE_CHARACTERS_MAX = 300;
 const OTHER_CODES_MAX = 20;
@@ -61,7 +61,16 @@ export function readBranchRow(
 }
 
 function cellOf(cells: readonly string[], options: ReadOptions): CellOf {
-  return (field) => secured(field, cells[options.layout.columns[field] ?? -1]?.trim() ?? '', options);
+  return (field) => {
+    const given = cells[options.layout.columns[field] ?? -1]?.trim() ?? '';
+    const text = field === 'code' && given === 'NULL' ? given : filled(given);
+    return secured(field, text, options);
+  };
+}
+
+/** Databases export an empty value as `\N` or NULL. */
+function filled(text: string): string {
+  return text === String.raw`\N` || text === 'NULL' ? '' : text;
 }
 
 function secured(field: ImportField, text: string, { upgradesHttp }: ReadOptions): string {
@@ -125,11 +134,11 @@ function codesOf(cell: CellOf, { app, hosts }: ReadOptions): { readonly codes: s
   const given = [[own, cell('short_url') === '' ? 'code' : 'short_url'], ...others.map((one) => [one, 'other_codes'])];
   for (const [text = '', field = ''] of given) {
     const [host, path] = field === 'code' ? [cell('host'), text] : partsOfUrl(text, field, cell('host'));
-    const name = hostOf(host) ?? domainToASCII(host);
+    const name = hostOf(host) ?? (isDomainId(host) ? host : domainToASCII(host));
     if (host !== '' && !known.has(name)) {
       // Other codes of the same link may be on other hosts.
       if (field === 'other_codes') continue;
-      return fault(field === 'code' ? 'host' : field, 'other_host', `is on ${name || host}, not on ${app.host}`);
+      return fault(field === 'code' ? 'host' : field, 'other_host', otherHost(name || host, app.host));
     }
     const code = decodedCode(path.replace(/^\//, '').replace(/\/$/, ''));
     if (code === null) return fault(field, 'bad_code', 'is not encoded as UTF-8');
@@ -138,6 +147,13 @@ function codesOf(cell: CellOf, { app, hosts }: ReadOptions): { readonly codes: s
     codes.push(app.ignores_case ? lowerCode(code) : code);
   }
   return { codes: [...new Set(codes)] };
+}
+
+/** Some files have only the number of a domain: `hosts` names those whose rows are of the app. */
+function otherHost(name: string, own: string): string {
+  return name.includes('.')
+    ? `is on ${name}, not on ${own}`
+    : `is of the domain ${name}: name it in hosts if its links are of ${own}`;
 }
 
 /** Host and path of a short URL, which some services write without a scheme. A bare word is a code. */
@@ -208,7 +224,7 @@ function plainLink(cell: CellOf, cells: readonly string[], { source, layout }: R
   };
   // Branch passes all other fields of a link to the app.
   if (source !== 'branch') return link;
-  const data = Object.entries(layout.others).map(([at, name]) => [name, cells[Number(at)]?.trim() ?? '']);
+  const data = Object.entries(layout.others).map(([at, name]) => [name, filled(cells[Number(at)]?.trim() ?? '')]);
   const kept = data.filter(([, text]) => text !== '');
   return kept.length > 0 ? { ...link, data: Object.fromEntries(kept) } : link;
 }

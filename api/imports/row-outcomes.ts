@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { linkWithCode } from '#common/links/link.ts';
 import { linkFieldNames, storedValue } from '#common/links/link-fields.ts';
-import { linkLoops } from '#common/redirect/loops.ts';
+import { asGiven, linkLoops } from '#common/redirect/loops.ts';
 import { givenLink } from '#common/redirect/own-links.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import type { ImportOutcome } from './import.ts';
@@ -97,7 +97,9 @@ async function withoutLoops(
     const [short_code = '', ...other_codes] = codes;
     return [givenLink({ ...link.fields, id: `row ${number}`, app_id: app.id, short_code, other_codes })];
   });
-  const faults = new Map((await linkLoops(tenant, links, nowMs)).map(([first], at) => [links[at]?.id, first]));
+  // The file has one destination, which the three fields of a link are.
+  const loops = (await linkLoops(tenant, links, nowMs)).map((some) => asGiven(some, { url: '' }));
+  const faults = new Map(loops.map(([first], at) => [links[at]?.id, first]));
   return rows.map((row) => {
     const found = faults.get(`row ${row.number}`);
     if (found === undefined) return row;

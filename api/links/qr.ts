@@ -1,11 +1,13 @@
 import QRCode from 'qrcode';
 import { Type } from 'typebox';
 import { route } from '#api/route.ts';
-import { Rejection } from '#common/http/rejection.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
 import { linkParams, readLink } from './read.ts';
 
 const SIZE_DEFAULT = 300;
 const SIZE_MAX = 1024;
+/** Of a code, by its error correction (ISO/IEC 18004). */
+const BYTES_MAX = { L: 2_953, M: 2_331 } as const;
 
 export const qr = route({
   method: 'GET',
@@ -39,7 +41,10 @@ export const qr = route({
     const link = await readLink(tenancy, caller, params.id);
     if (link instanceof Rejection) return link;
     const url = shortUrl(link.host, link.short_code);
-    const options = { width: query.size ?? SIZE_DEFAULT, margin: 2, errorCorrectionLevel: 'M' } as const;
+    const bytes = Buffer.byteLength(url);
+    if (bytes > BYTES_MAX.L) return invalid('id', `has a URL of ${bytes} bytes; a QR code holds ${BYTES_MAX.L}`);
+    const errorCorrectionLevel = bytes > BYTES_MAX.M ? 'L' : 'M';
+    const options = { width: query.size ?? SIZE_DEFAULT, margin: 2, errorCorrectionLevel } as const;
     if (query.format === 'png') {
       return { status: 200, contentType: 'image/png', bytes: await QRCode.toBuffer(url, options) };
     }

@@ -21,7 +21,8 @@ export interface TemplateRow extends Readonly<Record<UtmField, string | null>> {
 
 export const templateColumns = `id, organization_id, app_id, name, ${UTM_FIELDS.join(', ')}, created_by, created_at, updated_at`;
 
-const utmText = () => nullable(Type.String({ maxLength: CAMPAIGN_CHARACTERS_MAX }));
+/** Not of blanks alone. */
+const utmText = () => nullable(Type.String({ maxLength: CAMPAIGN_CHARACTERS_MAX, pattern: '^$|\\S' }));
 
 export const templateFields = {
   app_id: nullable(

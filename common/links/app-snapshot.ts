@@ -14,6 +14,7 @@ import type { Queries } from '#common/stores/postgres.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
 import type { LongLinkSettings } from './long-link-settings.ts';
 import type { MigrationSettings } from './migration-settings.ts';
+import type { QueryMerge } from './query-merge.ts';
 import type { TapPageMode } from './tap-page.ts';
 
 /** An app's settings for its statistics and matching. */
@@ -25,6 +26,8 @@ export interface AppSettings {
   readonly conversion_events: readonly string[];
   /** Absent in snapshots from before this setting existed; then off. */
   readonly tap_page?: TapPageMode;
+  /** Absent in snapshots from before this setting existed; then destination. */
+  readonly query_merge?: QueryMerge;
   /** Whether the app's key may create links. Absent in snapshots from before this setting existed; then it may. */
   readonly sdk_links?: boolean;
   /** Whether short codes are case-insensitive. Absent in older snapshots; then they are not. */

@@ -172,6 +172,12 @@ export class LinkCache {
     return ofHost.then(async (loaded) => this.#fitting(loaded, await loading, host, shortCode));
   }
 
+  /** The app of a host, as `find` gives it. */
+  async findApp(host: string): Promise<LinkedApp | null | undefined> {
+    const known = this.apps.get(host, this.clock());
+    return known === undefined ? await this.apps.load(host) : known;
+  }
+
   #fitting(
     app: LinkedApp | null | undefined,
     link: LinkSnapshot | null | undefined,

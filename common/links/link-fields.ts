@@ -1,6 +1,6 @@
 /** The fields of a link that a caller may write: their schemas, and the rules that a schema can't express. */
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
-import { utmFrom } from '#common/campaign-fields.ts';
+import { UTM_FIELDS, utmFrom } from '#common/campaign-fields.ts';
 import { toJson } from '#common/exact-json.ts';
 import type { FieldError } from '#common/http/rejection.ts';
 import { isStorableTime, storableTimes } from '#common/storable-time.ts';
@@ -174,15 +174,22 @@ export const linkFieldNames = Object.keys(linkFields) as LinkFieldName[];
 const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'expired_url'] as const;
 
 const unseen = 'must have a visible character';
+/** Blank ones would look like none in lists and statistics. */
+const visibleFields = ['title', 'campaign', 'external_id', 'og_title', 'og_description', ...UTM_FIELDS] as const;
 
 /** Rules that the schemas of links can't express. Accepts any object; wrong types are reported by the schema. */
 export function linkFaults(
   link: { readonly [K in LinkFieldName]?: unknown },
   dataBytesMax = DATA_BYTES_MAX,
 ): FieldError[] {
-  const { title, path, short_code, data, expires_at, rules } = link;
+  const { path, short_code, data, expires_at, rules } = link;
   const faults: FieldError[] = [...urlFaults(link, addresses), ...rulesFaults(rules)];
-  if (typeof title === 'string' && title !== '' && !hasGlyph(title)) faults.push({ field: 'title', message: unseen });
+  for (const field of visibleFields) {
+    const text: unknown = link[field];
+    if (typeof text === 'string' && text !== '' && !hasGlyph(text)) faults.push({ field, message: unseen });
+  }
+  for (const [at, tag] of Array.isArray(link.tags) ? link.tags.entries() : [])
+    if (typeof tag === 'string' && tag !== '' && !hasGlyph(tag)) faults.push({ field: `tags[${at}]`, message: unseen });
   // Counted in characters, as the schema does; an unpaired surrogate is not a character.
   if (typeof path === 'string' && [...storedPath(path)].length > PATH_CHARACTERS_MAX) {
     faults.push({ field: 'path', message: `must have at most ${PATH_CHARACTERS_MAX} characters with its leading /` });

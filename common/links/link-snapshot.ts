@@ -7,6 +7,7 @@ import { isObject } from '#common/json-object.ts';
 import { type PrivacyMode, privacyModes } from '#common/log/record.ts';
 import type { LinkRule } from './link-rule.ts';
 import { type LongLinkSettings, longLinkSettingsOf } from './long-link-settings.ts';
+import { type QueryMerge, queryMergeOf } from './query-merge.ts';
 import { type TapPageMode, tapPageModeOf } from './tap-page.ts';
 
 export interface LinkSnapshot extends Readonly<Record<UtmField, string | null>> {
@@ -53,6 +54,7 @@ export interface LinkedApp {
   readonly fallback_url: string | null;
   readonly privacy_mode: PrivacyMode;
   readonly tap_page: TapPageMode;
+  readonly query_merge: QueryMerge;
   /** How long devices are matched to its clicks by their signals; 0 for never. */
   readonly probabilistic_window_hours: number;
   /** Its codes are stored in lower case and matched case-insensitively. */
@@ -193,6 +195,7 @@ function optionsOf(settings: Readonly<Record<string, unknown>>) {
   const { migrates, migration } = settings;
   return {
     tap_page: tapPageModeOf(tap_page) ?? 'off',
+    query_merge: queryMergeOf(settings['query_merge']),
     probabilistic_window_hours: typeof hours === 'number' ? hours : 0,
     codes_ignore_case: codes_ignore_case === true,
     firebase_links: longLinkSettingsOf(firebase_links),

@@ -4,7 +4,7 @@ import ipaddr from 'ipaddr.js';
 import type { FieldError } from '#common/http/rejection.ts';
 import { hasGlyph } from '#common/visible-text.ts';
 
-export const URL_CHARACTERS_MAX = 2048;
+export const URL_CHARACTERS_MAX = 8_192;
 const HOST_CHARACTERS_MAX = 253;
 /**
  * The URL parser silently removes these (WHATWG URL, "tab or newline" and leading spaces), so they are rejected first.
@@ -12,8 +12,8 @@ const HOST_CHARACTERS_MAX = 253;
 const unprintable = /[\s\p{Cc}]/u;
 
 /** Null if the text is an https URL with a host; otherwise what is wrong with it. */
-export function urlFault(text: string): string | null {
-  if (text.length > URL_CHARACTERS_MAX) return `must have at most ${URL_CHARACTERS_MAX} characters`;
+export function urlFault(text: string, charactersMax = URL_CHARACTERS_MAX): string | null {
+  if (text.length > charactersMax) return `must have at most ${charactersMax} characters`;
   if (unprintable.test(text) || text.includes('\\'))
     return 'must not contain spaces, control characters or backslashes';
   const url = URL.canParse(text) ? new URL(text) : null;

@@ -122,6 +122,19 @@ test.each([
   expect(destination && locationOf(destination, query, '')).toBe(fallback_url.split('?')[0] + expected);
 });
 
+test.each([
+  ['https://w.example/?a=1&b=2', 'a=3', '?b=2&a=3'],
+  ['https://w.example/?a=1&a=2&&b', 'a=%FC&b=', '?&a=%FC&b='],
+  ['https://w.example/?a=1', 'b=2', '?a=1&b=2'],
+  ['https://w.example/?a=1', '', '?a=1'],
+  ['https://w.example/?utm_source=own&%61=1', 'a=2', '?utm_source=own&a=2'],
+  ['https://w.example/?a=1#part', 'a=2', '?a=2#part'],
+])('with query_merge visit, %s visited with ?%s leads to %s', (fallback_url, query, expected) => {
+  const visitWins = { ...app, query_merge: 'visit' as const };
+  const destination = leadsTo({ ...testLink, fallback_url }, visitWins, 'other');
+  expect(destination && locationOf(destination, query, '')).toBe(`https://w.example/${expected}`);
+});
+
 test('whatever a URL may contain passes from the visitor to the destination byte for byte', () => {
   const bytes = fc.string({ unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)) });
   const query = bytes.map((text) => text.replaceAll(/["#'<>]/g, '%fc')).filter((text) => !text.includes('own'));
@@ -143,8 +156,8 @@ test('without a click the Play referrer has no click id', () => {
 });
 
 test('an expired link leads to its expired_url and nowhere else', () => {
-  expect(expiredDestinationOf({ ...testLink, ...all })).toBeNull();
-  expect(expiredDestinationOf({ ...testLink, expired_url: 'https://x.example/over' })).toMatchObject({
+  expect(expiredDestinationOf({ ...testLink, ...all }, app)).toBeNull();
+  expect(expiredDestinationOf({ ...testLink, expired_url: 'https://x.example/over' }, app)).toMatchObject({
     href: 'https://x.example/over',
   });
 });

@@ -6,7 +6,7 @@
  *   others   link.fallback_url, else app.fallback_url, else nowhere
  *
  * A web destination gets the visitor's query parameters and the link's utm fields. Both queries stay byte for byte, except that of a
- * parameter in both only one stays: the destination's own, or of utm_… the visitor's. The link's utm fields fill in missing ones.
+ * parameter in both only one stays: the destination's own, or of utm_… (with `query_merge` visit: of any) the visitor's. The link's utm fields fill in missing ones.
  * A store page gets neither, except Play, whose referrer carries the click id and the utm fields to the installed app.
  * A destination is never taken from the query; that of a Firebase long link is of the link it stands for, on a host that the app allows
  * (common/links/long-link.ts). The result is written by the URL parser, so it is ASCII
@@ -30,6 +30,8 @@ export type Destination =
       readonly host: string;
       readonly url: string;
       readonly utm: UtmTexts;
+      /** Whether the visit's parameters replace all of the destination's with the same names. */
+      readonly visitWins: boolean;
     }
   | {
       readonly kind: 'play';
@@ -79,20 +81,20 @@ export function destinationOf(link: LinkSnapshot, app: LinkedApp, platform: Plat
   switch (platform) {
     case 'ios':
       return (
-        by('link.ios_url', webDestination(link.ios_url, utm)) ??
+        by('link.ios_url', webDestination(link.ios_url, utm, app)) ??
         by('app.ios.app_store_id', appStorePage(app)) ??
         destinationOf(link, app, 'other')
       );
     case 'android':
       return (
-        by('link.android_url', webDestination(link.android_url, utm)) ??
+        by('link.android_url', webDestination(link.android_url, utm, app)) ??
         by('app.android.package_name', playPage(app, utm)) ??
         destinationOf(link, app, 'other')
       );
     case 'other':
       return (
-        by('link.fallback_url', webDestination(link.fallback_url, utm)) ??
-        by('app.fallback_url', webDestination(app.fallback_url, utm))
+        by('link.fallback_url', webDestination(link.fallback_url, utm, app)) ??
+        by('app.fallback_url', webDestination(app.fallback_url, utm, app))
       );
   }
 }
@@ -102,8 +104,8 @@ function by(rule: DestinationRule, destination: Destination | null): RuledDestin
 }
 
 /** The destination of an expired link: its expired_url only. */
-export function expiredDestinationOf(link: LinkSnapshot): Destination | null {
-  return webDestination(link.expired_url, utmOf(link));
+export function expiredDestinationOf(link: LinkSnapshot, app: LinkedApp): Destination | null {
+  return webDestination(link.expired_url, utmOf(link), app);
 }
 
 /** The Location of one visit. @param clickId empty if no click is recorded; the Play referrer then has none. */
@@ -127,14 +129,18 @@ export function redirectOf(destination: Destination, query: string, clickId: str
 }
 
 /** Null unless the text is an https URL. `href` has the utm fields, `url` does not. */
-export function webDestination(given: string | null, utm: UtmTexts): Destination | null {
+export function webDestination(
+  given: string | null,
+  utm: UtmTexts,
+  { query_merge }: Pick<LinkedApp, 'query_merge'>,
+): Destination | null {
   if (given === null) return null;
   const text = given.trim();
   const url = parsedWebUrl(text.includes('utm_') ? text : withUtm(text, utm));
   if (url === null) return null;
   if (text.includes('utm_')) append(url, missing(utm, new Set(url.searchParams.keys())));
   const { href, hostname } = url;
-  return { kind: 'web', href, redirect: redirectHead + href, host: hostname, url: text, utm };
+  return { kind: 'web', href, redirect: redirectHead + href, host: hostname, url: text, utm, visitWins: query_merge === 'visit' };
 }
 
 function parsedWebUrl(text: string): URL | null {
@@ -164,14 +170,17 @@ function withUtm(text: string, utm: UtmTexts): string {
 }
 
 /** Pairs stay as the author and the visitor wrote them; the URL parser escapes only what a header cannot contain. */
-function withQuery({ url: text, utm }: Extract<Destination, { kind: 'web' }>, query: string): string {
+function withQuery({ url: text, utm, visitWins }: Extract<Destination, { kind: 'web' }>, query: string): string {
   const url = new URL(text);
   const own = pairsOf(url.search.slice(1));
   const given = pairsOf(query);
   const names = given.map(pairName);
   const ownNames = own.map(pairName);
-  const ownWins = new Set(ownNames.filter((name) => name !== '' && !isOfVisit(name)));
-  const kept = own.filter((_, at) => !isOfVisit(ownNames[at] ?? '') || !names.includes(ownNames[at] ?? ''));
+  const ownWins = new Set(visitWins ? [] : ownNames.filter((name) => name !== '' && !isOfVisit(name)));
+  const kept = own.filter((_, at) => {
+    const name = ownNames[at] ?? '';
+    return name === '' || !(visitWins || isOfVisit(name)) || !names.includes(name);
+  });
   const added = given.filter((_, at) => !ownWins.has(names[at] ?? ''));
   if (kept.length < own.length || added.length > 0)
     setQuery(url, [...kept, ...added, ...missing(utm, new Set([...ownNames, ...names]))]);

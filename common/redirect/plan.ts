@@ -195,7 +195,7 @@ export class LinkPlan {
     const key = `${target.index} ${target.variant} ${platform}`;
     let decision = this.#byTarget.get(key);
     if (decision === undefined) {
-      const destination = webDestination(target.url, this.#utm);
+      const destination = webDestination(target.url, this.#utm, this.app);
       decision = destination && this.#redirect('link.rules', destination, platform, target);
       if (this.#byTarget.size >= ruleDecisionsMax) this.#byTarget.clear();
       this.#byTarget.set(key, decision);
@@ -209,7 +209,7 @@ export class LinkPlan {
   }
 
   #ended(rule: EndRule): RedirectDecision {
-    const destination = expiredDestinationOf(this.link);
+    const destination = expiredDestinationOf(this.link, this.app);
     if (destination === null) return { kind: 'gone', rule };
     const decides = rule === 'link.expires_at' ? 'link.expired_url' : rule;
     return { kind: 'expired', rule: decides, destination, tap: null, target: null, ruleId: '' };
@@ -271,5 +271,5 @@ const noUtm = utmFrom(() => '');
 
 /** The destination of the bare host. */
 export function rootDestinationOf(app: LinkedApp): Destination | null {
-  return webDestination(app.fallback_url, noUtm);
+  return webDestination(app.fallback_url, noUtm, app);
 }

@@ -11,6 +11,7 @@ export const testApp: LinkedApp = {
   fallback_url: null,
   privacy_mode: 'anonymize_ip',
   tap_page: 'off',
+  query_merge: 'destination',
   probabilistic_window_hours: 6,
   codes_ignore_case: false,
   firebase_links: null,

@@ -29,6 +29,7 @@ const draftOf = (app: App) => ({
   confidence: String(app.settings.min_confidence),
   privacy: app.settings.privacy_mode,
   tapPage: app.settings.tap_page,
+  queryMerge: app.settings.query_merge,
   conversions: listText(app.settings.conversion_events),
   notFound: app.pages?.not_found ?? '',
   expired: app.pages?.expired ?? '',
@@ -68,6 +69,7 @@ function bodyOf(draft: Draft): Body<'PATCH /apps/{id}'> {
       min_confidence: settingNumber(draft.confidence),
       privacy_mode: draft.privacy,
       tap_page: draft.tapPage,
+      query_merge: draft.queryMerge,
       conversion_events: listOf(draft.conversions),
     },
   };
@@ -174,6 +176,15 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
               ['mobile', t('tap_page.mobile')],
             ]}
             onChange={(tapPage) => change({ tapPage })}
+          />
+          <Choice
+            label={t('app.query_merge')}
+            value={draft.queryMerge}
+            options={[
+              ['destination', t('query_merge.destination')],
+              ['visit', t('query_merge.visit')],
+            ]}
+            onChange={(queryMerge) => change({ queryMerge })}
           />
         </div>
       </fieldset>

@@ -9,6 +9,7 @@ import {
   brightnessOf,
   contrastOf,
   corrections,
+  fitting,
   logoFrom,
   pathOf,
   plainDesign,
@@ -59,11 +60,12 @@ export function QrDesigner({ url, name, onClose }: QrDesignerProps) {
       (error: unknown) => toast(failureText(error)),
     );
   };
-  const warning = warningOf(design);
+  const fit = fitting(url, design);
+  const warning = fit === design ? warningOf(design) : 'qr.long';
   return (
     <Dialog title={t('qr.title')} isDrawer onClose={onClose}>
       <div className="fields">
-        <Preview url={url} design={design} />
+        <Preview url={url} design={fit} />
         <p className="small muted middle">{bare(url)}</p>
         {warning ? <p className="notice warn small">{t(warning)}</p> : null}
         <div className="pair">
@@ -99,13 +101,13 @@ export function QrDesigner({ url, name, onClose }: QrDesignerProps) {
         />
       </div>
       <footer>
-        <button type="button" onClick={() => save(async () => svgBlob(url, design), 'svg')}>
+        <button type="button" onClick={() => save(async () => svgBlob(url, fit), 'svg')}>
           SVG
         </button>
-        <button type="button" onClick={() => save(() => pdfOf(url, design), 'pdf')}>
+        <button type="button" onClick={() => save(() => pdfOf(url, fit), 'pdf')}>
           PDF
         </button>
-        <button type="button" className="primary" onClick={() => save(() => pngOf(url, design, Number(pixels)), 'png')}>
+        <button type="button" className="primary" onClick={() => save(() => pngOf(url, fit, Number(pixels)), 'png')}>
           PNG
         </button>
       </footer>
