@@ -2,11 +2,17 @@
  * Public lists of user agents against what we take for a program. crawler-user-agents (MIT) has examples of crawlers and
  * tools, each with its source; user-agents (BSD-2-Clause) and top-user-agents (MIT) have what browsers of people sent.
  */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import crawlers from 'crawler-user-agents';
 import top from 'top-user-agents';
 import { expect, test } from 'vitest';
-import visitors from '../node_modules/user-agents/dist/user-agents.json' with { type: 'json' };
 import { deviceOf } from './click-device.ts';
+import { packageRoot } from './process/paths.ts';
+
+// The package itself draws from this file at random.
+const visitorsFile = join(packageRoot(), 'node_modules', 'user-agents', 'dist', 'user-agents.json');
+const visitors = JSON.parse(readFileSync(visitorsFile, 'utf8')) as { userAgent: string }[];
 
 const percent = (part: number, whole: number) => (100 * part) / whole;
 
