@@ -16,7 +16,7 @@ export function addBackupCommands(program: Command, config: ToolConfig<'admin'>)
       'Copy everything that npm start stores on this machine to a new folder, while it runs. Every record that was accepted before ' +
         'is in it. It contains all secrets: keep it where only you can read it.',
     )
-    .argument('<folder>', 'a folder that does not exist yet, or is empty')
+    .argument('<folder>', 'a folder that does not exist yet')
     .action(async (folder: string) => {
       refuseExternalServers(config);
       const dataDir = resolve(config.DATA_DIR);

@@ -11,6 +11,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  rmSync,
 } from 'node:fs';
 import { appendFile, type FileHandle, lstat, open, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, sep } from 'node:path';
@@ -54,7 +55,7 @@ function isGone(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-/** Copies a file up to its current length. @returns its SHA-256, or null if it does not exist (any more). */
+/** Copies a file up to its current length, to a new file in place of an old one. @returns its SHA-256, or null if it does not exist (any more). */
 async function copyFile(from: string, to: string): Promise<string | null> {
   let source: FileHandle;
   try {
@@ -67,7 +68,8 @@ async function copyFile(from: string, to: string): Promise<string | null> {
   mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
   const chunks = source.createReadStream({ highWaterMark: 1024 * 1024 });
   chunks.on('data', (chunk) => hash.update(chunk));
-  await pipeline(chunks, createWriteStream(to, { mode: 0o600 }));
+  rmSync(to, { force: true });
+  await pipeline(chunks, createWriteStream(to, { flags: 'wx', mode: 0o600 }));
   return hash.digest('hex');
 }
 
@@ -133,7 +135,7 @@ export class BackupWriter {
 
   async addText(text: string, to: string): Promise<void> {
     mkdirSync(dirname(join(this.#folder, to)), { recursive: true, mode: 0o700 });
-    await writeFile(join(this.#folder, to), text, { mode: 0o600 });
+    await writeFile(join(this.#folder, to), text, { flag: 'wx', mode: 0o600 });
     await this.#list(createHash('sha256').update(text).digest('hex'), to);
   }
 

@@ -33,8 +33,8 @@ afterEach(() => rmSync(folder, { recursive: true }));
 async function backup(links: Record<string, string> = {}): Promise<string> {
   const source = join(folder, 'source');
   const target = join(folder, 'backup');
-  const writer = new BackupWriter(target);
   mkdirSync(target);
+  const writer = new BackupWriter(target);
   for (const store of ['clickhouse/store', 'postgres/cluster']) {
     mkdirSync(join(source, store), { recursive: true });
     writeFileSync(join(source, store, 'file'), store);

@@ -13,6 +13,7 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { StartupError } from '#deploy/local/child.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
+import { makeNewFolder, refuseForeignPlace } from '#deploy/local/new-folder.ts';
 import { startPostgres } from '#deploy/local/postgres.ts';
 import { restore } from './restore.ts';
 
@@ -22,12 +23,14 @@ export interface Trial {
   readonly report: AuditReport;
 }
 
-/** @throws StartupError if the backup cannot be restored, a server does not start from it, or the audit finds a fault. */
+/** @throws StartupError if other users can write beside the backup, it cannot be restored, a server does not start from it, or the audit finds a fault. */
 export async function tryRestore(folder: string, clickhouseEntry = builtClickHouse()): Promise<Trial> {
   const dataDir = `${folder}.trial`;
   const servers: LocalServer[] = [];
+  refuseForeignPlace(dataDir);
   // What an interrupted trial left behind.
   rmSync(dataDir, { recursive: true, force: true });
+  makeNewFolder(dataDir);
   try {
     const { started_at } = await restore({ dataDir, folder });
     const postgres = await startPostgres({ dataDir: join(dataDir, 'postgres') });

@@ -6,11 +6,12 @@
  * has no organization, so a half store never looks whole.
  */
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import { StartupError } from '#deploy/local/child.ts';
+import { makeNewFolder } from '#deploy/local/new-folder.ts';
 import {
   addLines,
   type ClickHousePart,
@@ -78,10 +79,9 @@ async function refuseOtherSessions(queries: Queries): Promise<void> {
   );
 }
 
-/** @throws StartupError if the folder is in use, or anything is connected to Postgres. */
+/** @throws StartupError if the folder exists, other users can write where it is, or anything is connected to Postgres. */
 export async function exportStores({ postgres, clickhouse }: Stores, folder: string): Promise<Moved> {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  if (readdirSync(folder).length > 0) throw new StartupError(`${folder} is not empty: choose a new folder.`);
+  makeNewFolder(folder);
   const tables: Record<string, number> = {};
   const inPostgres = await postgres.transaction(async (queries) => {
     await queries.execute('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY');
@@ -99,7 +99,7 @@ export async function exportStores({ postgres, clickhouse }: Stores, folder: str
   };
   // Written last: a folder without it is not a whole export.
   const draft = join(folder, `${manifestFile}.new`);
-  writeFileSync(draft, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
+  writeFileSync(draft, `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx', mode: 0o600 });
   renameSync(draft, join(folder, manifestFile));
   return sumOf(manifest);
 }
