@@ -80,7 +80,7 @@ async function writeBackup({ dataDir, folder, nowMs }: BackUpOptions): Promise<B
     started_at: new Date(startedMs).toISOString(),
     ended_at: new Date(nowMs()).toISOString(),
     replay_from: new Date(Math.max(startedMs - replayMarginMs, numberedSinceMs)).toISOString(),
-    links: writer.links,
+    ...writer.contents(),
   };
   writeFileSync(join(folder, factsFile), `${JSON.stringify(facts, null, 2)}\n`, { flag: 'wx', mode: 0o600 });
   await flushDisks();

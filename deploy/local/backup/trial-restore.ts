@@ -21,6 +21,7 @@ export interface Trial {
   readonly started_at: string;
   readonly links: number;
   readonly report: AuditReport;
+  readonly doubt: string | null;
 }
 
 /** @throws StartupError if other users can write beside the backup, it cannot be restored, a server does not start from it, or the audit finds a fault. */
@@ -32,7 +33,7 @@ export async function tryRestore(folder: string, clickhouseEntry = builtClickHou
   rmSync(dataDir, { recursive: true, force: true });
   makeNewFolder(dataDir);
   try {
-    const { started_at } = await restore({ dataDir, folder });
+    const { started_at, doubt } = await restore({ dataDir, folder });
     const postgres = await startPostgres({ dataDir: join(dataDir, 'postgres') });
     servers.push(postgres);
     const clickhouse = await startClickHouse({ dataDir: join(dataDir, 'clickhouse'), entry: clickhouseEntry });
@@ -42,7 +43,7 @@ export async function tryRestore(folder: string, clickhouseEntry = builtClickHou
       links: await linksIn(stores.db),
       report: await auditOfTrial(stores, to_ms),
     }));
-    return { started_at, links, report };
+    return { started_at, links, report, doubt };
   } finally {
     for (const server of servers) await server.stop();
     rmSync(dataDir, { recursive: true, force: true });
