@@ -16,7 +16,7 @@ const lanes = [
     ['types', ...typesOf('.')],
     ['format and lint', 'biome', 'ci', '--diagnostic-level=warn', '.'],
     ['unused code', 'knip', '--no-progress'],
-    ['generated pages', 'tsx', 'deploy/local/generate.ts', '--check'],
+    ['generated pages', 'deploy/packages/run.mjs', 'deploy/local/generate.ts', '--check'],
     ['OpenAPI', 'redocly', 'lint', 'docs/openapi.json'],
   ],
   [
@@ -31,7 +31,8 @@ const lanes = [
 function run([name, command, ...args]) {
   const startedMs = Date.now();
   return new Promise((settle) => {
-    const child = spawn(process.execPath, [`${programs}${command}`, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const file = command.includes('/') ? command : `${programs}${command}`;
+    const child = spawn(process.execPath, [file, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     let printed = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {

@@ -51,7 +51,7 @@ const logOf = (name: string) => join(ownFolder, `${name}.log`);
 /** Runs a measurement in a process of its own, so that it leaves nothing behind for the next. */
 function runOne(name: string, options: readonly string[]): Promise<boolean> {
   const log = createWriteStream(logOf(name));
-  const words = [...process.execArgv, join(packageRoot(), 'bench', 'main.ts'), name, ...options];
+  const words = [join(packageRoot(), 'deploy', 'packages', 'run.mjs'), join('bench', 'main.ts'), name, ...options];
   const child = spawn(process.execPath, words, { cwd: packageRoot(), stdio: ['ignore', 'pipe', 'pipe'] });
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => {

@@ -143,7 +143,7 @@ test('every command starts with what kubelet adds to its environment, and finds 
   const outcome = async ([role, { pod, container }]: (typeof pods)[number]) => {
     const env = { PATH: process.env['PATH'] ?? '', ...imageSettings, ...environmentOf(container) };
     const [entry, option] = isTool(container) ? [`deploy/local/${role}`, 'audit'] : [`${role}/main`, '--validate'];
-    const run = promisify(execFile)(process.execPath, ['node_modules/.bin/tsx', `${entry}.ts`, option], {
+    const run = promisify(execFile)(process.execPath, ['deploy/packages/run.mjs', `${entry}.ts`, option], {
       env: { ...env, ...serviceLinks(pod, ofKind('Service')) },
     });
     const { stdout, stderr } = await run.catch((error: { stdout: string; stderr: string }) => error);

@@ -13,6 +13,7 @@ import { sleep, systemTime } from '#common/time.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { startNats, startPostgres, startRedis } from '#deploy/local/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { ownFolder } from './result-file.ts';
 import { Subject, treeCpuUs } from './subject.ts';
 
 const drainedWithinMs = 30_000;
@@ -110,7 +111,7 @@ export class PathStage {
       LOG_LEVEL: 'info',
     };
     const profiling = (name: string) =>
-      options.profile === name ? ['--cpu-prof', `--cpu-prof-dir=${join(tmpdir(), 'signpost-path-profiles')}`] : [];
+      options.profile === name ? ['--cpu-prof', `--cpu-prof-dir=${join(ownFolder, 'path-profiles')}`] : [];
     const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [
       options.turn,
       options.people,

@@ -1,5 +1,5 @@
 /**
- * Measures how long retention, revenue by age and funnels take: `tsx bench/micro/cohort-cost.ts [events] [rounds]
+ * Measures how long retention, revenue by age and funnels take: `node deploy/packages/run.mjs bench/micro/cohort-cost.ts [events] [rounds]
  * [weeks] [funnels] [unlimited]`. The records are those of one tenant over that many weeks (default 52): a tenth as many
  * installs as events, and as many clicks as events. Rollups are left out, since no query here reads them. `funnels`
  * measures funnels alone; `unlimited` removes the limits on the time and memory of a statement. A month costs the same

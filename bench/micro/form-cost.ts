@@ -1,5 +1,5 @@
 /**
- * Measures the CPU that ingest needs to form a row of a click: `tsx bench/micro/form-cost.ts [rounds]`. The lines come
+ * Measures the CPU that ingest needs to form a row of a click: `node deploy/packages/run.mjs bench/micro/form-cost.ts [rounds]`. The lines come
  * from the code of the redirector.
  */
 import { ClickHouse } from '#clickhouse/client.ts';

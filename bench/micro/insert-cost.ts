@@ -1,5 +1,5 @@
 /**
- * Measures the CPU that ClickHouse needs for a row, raw table and rollups: `tsx bench/micro/insert-cost.ts [rounds]
+ * Measures the CPU that ClickHouse needs for a row, raw table and rollups: `node deploy/packages/run.mjs bench/micro/insert-cost.ts [rounds]
  * [migrations] [waiting]`. `waiting` is the share of events that are stored while they wait for the install of their
  * device. Compares the newest schema with an older one (the first `migrations` migrations) in the same server, in
  * alternating rounds.

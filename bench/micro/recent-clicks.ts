@@ -1,5 +1,5 @@
 /**
- * Measures the cost of recent clicks in Redis: memory by kind of key, and CPU per click. `tsx
+ * Measures the cost of recent clicks in Redis: memory by kind of key, and CPU per click. `node deploy/packages/run.mjs
  * bench/micro/recent-clicks.ts [clicks ...]`
  *
  * The mix: 60 % people on a phone of an app that has the platform, 25 % on desktops, 10 % bots and previews, 5 % phones

@@ -1,6 +1,6 @@
 /**
  * Measures how long it takes to find out what became of a batch, and to complete it, depending on how many clicks of
- * that day are stored already: `tsx bench/micro/repair-time.ts [millions of rows a day …]`, in growing order. The batch
+ * that day are stored already: `node deploy/packages/run.mjs bench/micro/repair-time.ts [millions of rows a day …]`, in growing order. The batch
  * is in the raw table and in none of its rollups. Then ClickHouse is killed with one more such batch, and the checks of
  * a new owner are timed once it is up again.
  */

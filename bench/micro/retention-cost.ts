@@ -1,5 +1,5 @@
 /**
- * Measures retention and revenue by age of 52 weeks of one large tenant: `tsx bench/micro/retention-cost.ts [events]
+ * Measures retention and revenue by age of 52 weeks of one large tenant: `node deploy/packages/run.mjs bench/micro/retention-cost.ts [events]
  * [repeats] [recorded events]`. There are ten events for each install, at most 60 days after it, one of them with
  * revenue in one of two currencies. The recorded events are stored as records, from which cells are made as ingest does
  * it. Then the cells of all events are inserted directly, and queried.

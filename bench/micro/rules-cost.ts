@@ -1,6 +1,6 @@
 /**
  * Measures the CPU that a redirector needs to decide about a visit and to write the line of its click, for links with
- * and without rules: `tsx bench/micro/rules-cost.ts [rounds]`. The kinds of links take turns in one process, which has
+ * and without rules: `node deploy/packages/run.mjs bench/micro/rules-cost.ts [rounds]`. The kinds of links take turns in one process, which has
  * seen all of them.
  */
 import { newId } from '#common/ids.ts';

@@ -1,6 +1,6 @@
 /** The launcher under rough treatment: killed, started twice, its ports taken. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -111,6 +111,17 @@ test('a second start in the same folder, or on a taken port, ends with one sente
   rmSync(folder, { recursive: true, force: true });
   folder = used;
 });
+
+test.runIf(process.getuid?.() === 0)(
+  'a start in a folder of another user ends with one sentence, and changes nothing there',
+  async () => {
+    chownSync(folder, 65_534, 65_534);
+    const started = launch();
+    expect(await started.ended).toBe(1);
+    expect(started.text()).toContain(`${folder} belongs to another user (uid 65534)`);
+    expect(readdirSync(folder)).toEqual([]);
+  },
+);
 
 test('a stop in the middle of starting leaves nothing behind', { tags: ['slow'] }, async () => {
   const starting = launch();

@@ -1,5 +1,5 @@
 /** The interface of every server that runs locally, and the startup steps that they share. */
-import { writeFileSync } from 'node:fs';
+import { chownSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type Child, type ChildCommand, type Exit, StartupError, startChild, waitUntilReady } from './child.ts';
 import { lockFolder } from './folder-lock.ts';
@@ -35,8 +35,8 @@ export interface ServerPlan {
   readonly readyTimeoutMs: number;
   /** Runs under the folder's lock before the first start. */
   readonly prepare?: () => Promise<void>;
-  /** Runs for a new, empty folder of its socket. */
-  readonly prepareSockets?: (folder: string) => void;
+  /** Who gets the folder of its socket, if it runs as another user. */
+  readonly socketOwner?: () => { readonly uid: number; readonly gid: number } | undefined;
 }
 
 const portTries = 3;
@@ -56,7 +56,7 @@ export async function startServer(place: ServerPlace, plan: ServerPlan): Promise
       try {
         await waitUntilReady(child, logFile, () => plan.isReady(at), plan.readyTimeoutMs);
         return serverOf(child, 'port' in at ? at.port : 0, plan.url(at), (isEnd) => {
-          if (isEnd && 'path' in at) removeSocketFolder(place.dataDir, basename(at.path));
+          if (isEnd && 'path' in at) removeSocketFolder(place.dataDir, basename(at.path), plan.socketOwner?.()?.uid);
           lock.release();
         });
       } catch (error) {
@@ -74,8 +74,9 @@ export async function startServer(place: ServerPlace, plan: ServerPlan): Promise
 async function endpointOf(place: ServerPlace, plan: ServerPlan): Promise<Endpoint> {
   if (place.port !== undefined || plan.socketName === undefined)
     return { host: '127.0.0.1', port: await portFor(plan.name, place.port ?? 0, '') };
-  const folder = makeSocketFolder(place.dataDir, plan.socketName);
-  plan.prepareSockets?.(folder);
+  const owner = plan.socketOwner?.();
+  const folder = makeSocketFolder(place.dataDir, plan.socketName, owner?.uid);
+  if (owner !== undefined) chownSync(folder, owner.uid, owner.gid);
   const path = join(folder, plan.socketName);
   // For commands on this machine (api/admin/local-store.ts).
   writeFileSync(join(place.dataDir, 'socket-path'), `${path}\n`, { mode: 0o600 });

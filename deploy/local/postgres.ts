@@ -213,9 +213,7 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
       forgetEndedPostmaster(cluster);
     },
     socketName: `.s.PGSQL.${SOCKET_PORT}`,
-    prepareSockets: (folder) => {
-      if (runner.owner !== undefined) chownSync(folder, runner.owner.uid, runner.owner.gid);
-    },
+    socketOwner: () => runner.owner,
     command: (at) => {
       const listens = [
         ['listen_addresses', 'port' in at ? at.host : ''],

@@ -1,11 +1,11 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { searchPath } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { StartupError } from './child.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
+import { type NodeProgram, nodeProgram } from './node-program.ts';
 import { answers, type Endpoint } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
 import { storedPassword } from './stored-password.ts';
@@ -73,11 +73,11 @@ export function findRedis(): RedisProgram {
   );
 }
 
-function standInArguments(at: Endpoint, passwordFile: string): string[] {
+function standIn(at: Endpoint, passwordFile: string): NodeProgram {
   const built = join(packageRoot(), 'dist', 'deploy', 'local', 'redis-stand-in.js');
   const entry = existsSync(built) ? built : fileURLToPath(new URL('./redis-stand-in.ts', import.meta.url));
-  const loader = entry.endsWith('.ts') ? ['--import', createRequire(import.meta.url).resolve('tsx')] : [];
-  return [...loader, entry, passwordFile, 'port' in at ? String(at.port) : at.path];
+  const { args, env } = nodeProgram(entry);
+  return { args: [...args, passwordFile, 'port' in at ? String(at.port) : at.path], env };
 }
 
 /** Redis on this machine without persistence: its content can be rebuilt from the other stores. */
@@ -112,8 +112,8 @@ export async function startRedis(place: RedisPlace): Promise<RedisServer> {
       const file = join(place.dataDir, 'redis.conf');
       rmSync(file, { force: true });
       if (program.isStandIn) {
-        const args = standInArguments(at, fileOf('operator'));
-        return { command: process.execPath, args, env, cwd: '/' };
+        const started = standIn(at, fileOf('operator'));
+        return { command: process.execPath, args: started.args, env: { ...env, ...started.env }, cwd: '/' };
       }
       writeFileSync(file, configuration(at, place, passwords), { mode: 0o600 });
       return { command: program.command, args: [file], env, cwd: '/' };

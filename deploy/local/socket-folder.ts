@@ -24,9 +24,10 @@ const prefix = 'signpost-';
 /**
  * Makes an empty, private folder for a socket of this name: `socket` in the server's folder, or one with a shorter path in
  * the folder for temporary files. That one is remembered, because a server that is restarted keeps its address, unless
- * someone else took its name meanwhile. The caller holds the lock of the server's folder. @throws StartupError
+ * someone else took its name meanwhile. The caller holds the lock of the server's folder. @param uid the user who owns the folder
+ * while the server runs. @throws StartupError
  */
-export function makeSocketFolder(dataDir: string, name: string, temporary = tmpdir()): string {
+export function makeSocketFolder(dataDir: string, name: string, uid = ownUid(), temporary = tmpdir()): string {
   const own = join(resolve(dataDir), 'socket');
   if (isShort(own, name)) {
     rmSync(own, { recursive: true, force: true });
@@ -35,7 +36,7 @@ export function makeSocketFolder(dataDir: string, name: string, temporary = tmpd
   }
   const parent = [temporary, '/tmp'].find((folder) => isShort(join(folder, `${prefix}XXXXXX`), name));
   const remembered = rememberedFolder(dataDir);
-  if (parent !== undefined && remembered !== undefined && takeFolder(remembered, name)) return remembered;
+  if (parent !== undefined && remembered !== undefined && takeFolder(remembered, name, uid)) return remembered;
   try {
     if (parent === undefined) throw new Error(`the path of ${temporary} is too long too`);
     const made = mkdtempSync(join(parent, prefix));
@@ -51,11 +52,11 @@ export function makeSocketFolder(dataDir: string, name: string, temporary = tmpd
 }
 
 /** After the server's end: removes its folder if that is one for temporary files. */
-export function removeSocketFolder(dataDir: string, name: string): void {
+export function removeSocketFolder(dataDir: string, name: string, uid = ownUid()): void {
   const remembered = rememberedFolder(dataDir);
   if (remembered === undefined) return;
   try {
-    if (isOurs(remembered)) {
+    if (isOurs(remembered, uid)) {
       empty(remembered, name);
       rmdirSync(remembered);
     }
@@ -81,17 +82,18 @@ function isShort(folder: string, name: string): boolean {
   return Buffer.byteLength(join(folder, name)) <= PATH_BYTES_MAX;
 }
 
-/** A private folder of this user. In a folder that all can write to, another user may have made it. */
-function isOurs(folder: string): boolean {
+const ownUid = () => process.getuid?.() ?? -1;
+
+/** A private folder of this user, or of the server's. In a folder that all can write to, another user may have made it. */
+function isOurs(folder: string, uid: number): boolean {
   const found = lstatSync(folder, { throwIfNoEntry: false });
-  const uid = process.getuid?.();
-  return found?.isDirectory() === true && (found.mode & 0o077) === 0 && (found.uid === uid || uid === 0);
+  return found?.isDirectory() === true && (found.mode & 0o077) === 0 && [uid, ownUid()].includes(found.uid);
 }
 
 /** Whether the folder is now empty, private and ours. It stays in place, so that nobody else can take its name. */
-function takeFolder(folder: string, name: string): boolean {
+function takeFolder(folder: string, name: string, uid: number): boolean {
   try {
-    if (!isOurs(folder)) mkdirSync(folder, { mode: 0o700 });
+    if (!isOurs(folder, uid)) mkdirSync(folder, { mode: 0o700 });
     empty(folder, name);
     return isShort(folder, name) && readdirSync(folder).length === 0;
   } catch {

@@ -20,7 +20,7 @@ import { unreachableServers } from './configured-servers.ts';
 import { lockFolder } from './folder-lock.ts';
 import { faultText, Launcher } from './launcher.ts';
 import { refuseMissingServers } from './missing-servers.ts';
-import { makeDataFolderPrivate } from './private-folder.ts';
+import { makeDataFolderPrivate, refuseForeignDataFolder } from './private-folder.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { Supervisor } from './supervisor.ts';
 import { Systemd } from './systemd.ts';
@@ -55,6 +55,7 @@ async function main(progress: Progress): Promise<void> {
   if (isValidationOnly()) return progress.text('The settings are valid.');
   const dataDir = resolve(config.DATA_DIR);
   closeNewFiles();
+  refuseForeignDataFolder(dataDir);
   makeDataFolderPrivate(dataDir);
   const lock = await lockFolder(dataDir);
   const built = buildIfStale();

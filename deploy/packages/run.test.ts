@@ -1,8 +1,20 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import own from '#package.json' with { type: 'json' };
 import nodes from './node/package.json' with { type: 'json' };
 
 /** A project whose uWebSockets.js only loads where BINDING_LOADS is set, to simulate a Node without a binary. */
@@ -35,8 +47,8 @@ function pin(script: string): void {
   }
 }
 
-function run(env: Record<string, string> = {}, flags: readonly string[] = []) {
-  const words = [...flags, join(project, 'deploy/packages/run.mjs'), 'program.mjs', 'a', 'b'];
+function run(env: Record<string, string> = {}, flags: readonly string[] = [], program = 'program.mjs') {
+  const words = [...flags, join(project, 'deploy/packages/run.mjs'), program, 'a', 'b'];
   return spawnSync(process.execPath, words, { encoding: 'utf8', env: { PATH: '/usr/bin:/bin', ...env } });
 }
 
@@ -65,6 +77,48 @@ test.runIf(canBecomeAnother)(
     expect(broken.stderr).toMatch(/^uWebSockets\.js has no binary .*Install Node 22.*\n$/);
   },
 );
+
+test.runIf(canBecomeAnother)('the pinned Node loads a file in TypeScript with tsx, and keeps no code', () => {
+  write('node_modules/tsx/package.json', '{"name":"tsx","exports":"./loader.mjs"}');
+  pin('echo "$TSX_DISABLE_CACHE$NODE_DISABLE_COMPILE_CACHE $@"');
+  const { stdout } = run({}, [], 'program.ts');
+  const loader = pathToFileURL(realpathSync(join(project, 'node_modules/tsx'))).href;
+  expect(stdout).toBe(`11 --import ${loader}/loader.mjs ${realpathSync(project)}/program.ts a b\n`);
+});
+
+/** The content of each file below a folder, by its path. */
+function contentOf(folder: string): Record<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = files.map((file) => join(file.parentPath, file.name));
+  return Object.fromEntries(paths.map((path) => [path, readFileSync(path, 'utf8')]));
+}
+
+test('the programs that operators run neither read nor write code in the folder for temporary files', () => {
+  const shared = join(project, 'tmp');
+  const planted = join(shared, `tsx-${process.geteuid?.()}`);
+  mkdirSync(planted, { recursive: true });
+  const env = { PATH: process.env['PATH'], TMPDIR: shared };
+  const subject = 'deploy/signpost.ts';
+  // What tsx keeps there, if it may, replaced with other code of the same name.
+  spawnSync(process.execPath, ['--import', 'tsx', subject, 'version'], { env });
+  const kept = Object.entries(contentOf(planted)).filter(([, text]) => text.includes('{"code":'));
+  expect(kept.length).toBeGreaterThan(5);
+  for (const [file, text] of kept) {
+    const entry = JSON.parse(text) as { code: string };
+    writeFileSync(file, JSON.stringify({ ...entry, code: `console.log('planted');${entry.code}` }));
+  }
+  const before = contentOf(shared);
+  const inTypeScript = Object.values(own.scripts).filter(
+    (script) => /\.ts$/.test(script) && !script.includes('vitest'),
+  );
+  expect(inTypeScript).toContain(own.scripts.admin);
+  expect(inTypeScript).toContain(own.scripts.migrate);
+  for (const script of new Set(inTypeScript.map((line) => line.replace(/\S+\.ts$/, `${subject} version`)))) {
+    const { stdout, stderr } = spawnSync('/bin/sh', ['-c', script], { encoding: 'utf8', env });
+    expect([stdout, stderr]).toEqual([`${own.version}\n`, '']);
+  }
+  expect(contentOf(shared)).toEqual(before);
+});
 
 test('a Node that is older than package.json allows is refused in one sentence, and no newer one', () => {
   const asVersion = (version: string) => {

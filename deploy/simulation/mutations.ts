@@ -1,5 +1,5 @@
 /**
- * `tsx deploy/simulation/mutations.ts [--seeds N] [--only PATTERN]`: shows that the simulation, or the test that a
+ * `node deploy/packages/run.mjs deploy/simulation/mutations.ts [--seeds N] [--only PATTERN]`: shows that the simulation, or the test that a
  * mutation names, fails when a safeguard of the record path is removed. Each mutation replaces a few words of one file
  * while the simulation is bundled, or in a copy of the repository. Prints the first seed or the first test that fails.
  */

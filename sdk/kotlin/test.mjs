@@ -91,7 +91,7 @@ run('java', [
 ]);
 kotlinc(libraries, 'device', ...ofPackage, join(home, 'example'), join(home, 'testing', 'stubs'));
 run(process.execPath, [
-  'node_modules/.bin/tsx',
+  'deploy/packages/run.mjs',
   'sdk/testing/native-device.ts',
   'android',
   'java',

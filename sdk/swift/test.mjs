@@ -47,7 +47,7 @@ if (process.platform === 'linux') run(command([`${inside}/swift/testing/check-ap
 run(command(['swift', 'build', ...ofPackage, '--product', 'device']));
 run([
   process.execPath,
-  'node_modules/.bin/tsx',
+  'deploy/packages/run.mjs',
   'sdk/testing/native-device.ts',
   'ios',
   ...command([`${scratch}/debug/device`]),

@@ -4,14 +4,15 @@
  * in Postgres name no record that the later copy of ClickHouse lacks. Records beyond the marks are recognized as after
  * any restore.
  */
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { localClickHouseUrl, localDatabaseUrl } from '#api/admin/local-store.ts';
 import { MINUTE_MS } from '#common/durations.ts';
 import { releaseVersion } from '#common/process/release.ts';
 import { StartupError } from '#deploy/local/child.ts';
+import { makeNewFolder } from '#deploy/local/new-folder.ts';
 import { type BackupFacts, backupFormat, factsFile, platform } from './backup-facts.ts';
 import { BackupWriter, treeBelow } from './backup-files.ts';
 import { flushDisks, refuseWithoutRoom } from './disks.ts';
@@ -30,11 +31,11 @@ const replayMarginMs = 5 * MINUTE_MS;
 const freezeTimeoutMs = 120_000;
 
 /**
- * A failed backup leaves nothing behind. @throws StartupError if the servers are not running, or the folder is not
- * empty.
+ * A failed backup leaves nothing behind. @throws StartupError if the servers are not running, the folder exists, or other users
+ * can write where it is.
  */
 export async function backUp(options: BackUpOptions): Promise<BackupFacts> {
-  takeFolder(options.folder);
+  makeNewFolder(options.folder);
   try {
     return await writeBackup(options);
   } catch (error) {
@@ -79,25 +80,11 @@ async function writeBackup({ dataDir, folder, nowMs }: BackUpOptions): Promise<B
     started_at: new Date(startedMs).toISOString(),
     ended_at: new Date(nowMs()).toISOString(),
     replay_from: new Date(Math.max(startedMs - replayMarginMs, numberedSinceMs)).toISOString(),
-    links: writer.links,
+    ...writer.contents(),
   };
-  writeFileSync(join(folder, factsFile), `${JSON.stringify(facts, null, 2)}\n`, { mode: 0o600 });
+  writeFileSync(join(folder, factsFile), `${JSON.stringify(facts, null, 2)}\n`, { flag: 'wx', mode: 0o600 });
   await flushDisks();
   return facts;
-}
-
-function takeFolder(folder: string): void {
-  if (existsSync(folder) && readdirSync(folder).length > 0) {
-    throw new StartupError(`${folder} is not empty. Name a new folder: a backup never overwrites anything.`);
-  }
-  makeFolders(folder);
-}
-
-/** Not Node's recursive mkdir, which repeats itself without end where the kernel makes no folders, such as below /proc. */
-function makeFolders(folder: string): void {
-  if (existsSync(folder)) return;
-  makeFolders(dirname(folder));
-  mkdirSync(folder, { mode: 0o700 });
 }
 
 /**

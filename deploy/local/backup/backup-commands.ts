@@ -16,7 +16,7 @@ export function addBackupCommands(program: Command, config: ToolConfig<'admin'>)
       'Copy everything that npm start stores on this machine to a new folder, while it runs. Every record that was accepted before ' +
         'is in it. It contains all secrets: keep it where only you can read it.',
     )
-    .argument('<folder>', 'a folder that does not exist yet, or is empty')
+    .argument('<folder>', 'a folder that does not exist yet')
     .action(async (folder: string) => {
       refuseExternalServers(config);
       const dataDir = resolve(config.DATA_DIR);
@@ -34,12 +34,13 @@ export function addBackupCommands(program: Command, config: ToolConfig<'admin'>)
     )
     .argument('<folder>', 'the folder of the backup')
     .action(async (folder: string) => {
-      const { started_at, links, report } = await asAdminError(tryRestore(resolve(folder)));
+      const { started_at, links, report, doubt } = await asAdminError(tryRestore(resolve(folder)));
       console.log(`${resolve(folder)} can be restored: everything accepted before ${started_at}, ${links} links.`);
       const { records, lost, duplicated, rollup_difference } = report;
       console.log(
         `Its last 7 days: ${records} records, lost ${lost}, duplicated ${duplicated}, rollup difference ${rollup_difference}.`,
       );
+      warnOf(doubt);
     });
 
   program
@@ -53,6 +54,7 @@ export function addBackupCommands(program: Command, config: ToolConfig<'admin'>)
       refuseExternalServers(config);
       const dataDir = resolve(config.DATA_DIR);
       const restored = await asAdminError(restore({ dataDir, folder: resolve(folder) }));
+      warnOf(restored.doubt);
       console.log(`${dataDir} is restored to its state at ${restored.started_at}. Start it with npm start.`);
       console.log('Its webhooks, postbacks and mail are held until you run npm run admin -- resume-outbound.');
       if (!restored.hasNewerRecords) return;
@@ -61,6 +63,10 @@ export function addBackupCommands(program: Command, config: ToolConfig<'admin'>)
       );
       console.log(`  npm run admin -- replay --from ${restored.replay_from}`);
     });
+}
+
+function warnOf(doubt: string | null): void {
+  if (doubt !== null) console.error(`Warning: ${doubt}`);
 }
 
 function refuseExternalServers(config: ToolConfig<'admin'>): void {

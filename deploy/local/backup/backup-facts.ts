@@ -19,13 +19,18 @@ export interface BackupFacts {
   readonly replay_from: string;
   /** Symbolic links to create, and their targets. */
   readonly links: Readonly<Record<string, string>>;
+  /** Backups of earlier versions do not have the following, so nothing proves that they are complete. */
+  readonly folders?: readonly string[];
+  /** How many files SHA256SUMS lists, and its own checksum. */
+  readonly files?: number;
+  readonly checksums_sha256?: string;
 }
 
 /** @throws StartupError for a folder that this version cannot restore. */
 export function readFacts(folder: string): BackupFacts {
   const file = join(folder, factsFile);
   if (!existsSync(file)) throw new StartupError(`${folder} is not a complete backup: ${file} is missing.`);
-  const facts = JSON.parse(readFileSync(file, 'utf8')) as BackupFacts;
+  const facts = parsed(file);
   if (facts.format !== backupFormat) {
     throw new StartupError(
       `${file} has format ${facts.format}, made by Signpost ${facts.version}: restore it with that version of Signpost.`,
@@ -37,4 +42,13 @@ export function readFacts(folder: string): BackupFacts {
     );
   }
   return facts;
+}
+
+function parsed(file: string): BackupFacts {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as BackupFacts;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new StartupError(`The backup is damaged: ${file} is not whole. Nothing was restored.`);
+  }
 }

@@ -7,18 +7,24 @@ import {
   createReadStream,
   createWriteStream,
   type Dirent,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   readlinkSync,
+  rmSync,
 } from 'node:fs';
 import { appendFile, type FileHandle, lstat, open, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { StartupError } from '#deploy/local/child.ts';
+import { type BackupFacts, factsFile } from './backup-facts.ts';
 
-export const checksumsFile = 'SHA256SUMS';
+const checksumsFile = 'SHA256SUMS';
+const ownFiles = [checksumsFile, factsFile];
 const copiesMax = 8;
+
+type BackupContents = Pick<BackupFacts, 'links' | 'folders' | 'files' | 'checksums_sha256'>;
 
 interface Tree {
   readonly files: readonly string[];
@@ -54,7 +60,7 @@ function isGone(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-/** Copies a file up to its current length. @returns its SHA-256, or null if it does not exist (any more). */
+/** Copies a file up to its current length, to a new file in place of an old one. @returns its SHA-256, or null if it does not exist (any more). */
 async function copyFile(from: string, to: string): Promise<string | null> {
   let source: FileHandle;
   try {
@@ -67,7 +73,8 @@ async function copyFile(from: string, to: string): Promise<string | null> {
   mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
   const chunks = source.createReadStream({ highWaterMark: 1024 * 1024 });
   chunks.on('data', (chunk) => hash.update(chunk));
-  await pipeline(chunks, createWriteStream(to, { mode: 0o600 }));
+  rmSync(to, { force: true });
+  await pipeline(chunks, createWriteStream(to, { flags: 'wx', mode: 0o600 }));
   return hash.digest('hex');
 }
 
@@ -93,37 +100,50 @@ export async function copyFiles(
   });
 }
 
-/** Copies a folder with its empty folders, which Postgres and ClickHouse need. @param isWanted decides by the path below `from`. */
+/**
+ * Copies a folder with its empty folders, which Postgres and ClickHouse need. @param isWanted decides by the path below `from`.
+ * @returns the folders below it.
+ */
 export async function copyFolder(
   from: string,
   to: string,
   isWanted: (path: string, isFile: boolean) => boolean = () => true,
   onCopied?: (file: string, sum: string) => Promise<void>,
-): Promise<void> {
+): Promise<readonly string[]> {
   const { files, folders } = treeBelow(from);
-  for (const folder of folders.filter((path) => isWanted(path, false)))
-    mkdirSync(join(to, folder), { recursive: true, mode: 0o700 });
+  const made = folders.filter((path) => isWanted(path, false));
+  for (const folder of made) mkdirSync(join(to, folder), { recursive: true, mode: 0o700 });
   await copyFiles(
     from,
     to,
     files.filter((path) => isWanted(path, true)),
     onCopied,
   );
+  return made;
+}
+
+function sha256(content: string | Buffer): string {
+  return createHash('sha256').update(content).digest('hex');
 }
 
 /** Writes into a backup, with a line in SHA256SUMS for each file. */
 export class BackupWriter {
   readonly #folder: string;
   /** Symbolic links and their targets. They are recorded, not copied, so that the backup can be stored anywhere. */
-  readonly links: Record<string, string> = {};
+  readonly #links: Record<string, string> = {};
+  /** Recorded too, because a tool that copies the backup may omit empty ones. */
+  readonly #folders: string[] = [];
+  #files = 0;
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
   async addFolder(from: string, to: string, isWanted?: (path: string) => boolean): Promise<void> {
-    for (const link of treeBelow(from).links) this.links[join(to, link)] = readlinkSync(join(from, link));
-    await copyFolder(from, join(this.#folder, to), isWanted, (file, sum) => this.#list(sum, join(to, file)));
+    for (const link of treeBelow(from).links) this.#links[join(to, link)] = readlinkSync(join(from, link));
+    const list = (file: string, sum: string) => this.#list(sum, join(to, file));
+    const folders = await copyFolder(from, join(this.#folder, to), isWanted, list);
+    this.#folders.push(...folders.map((path) => join(to, path)));
   }
 
   async addFile(from: string, to: string): Promise<void> {
@@ -133,11 +153,18 @@ export class BackupWriter {
 
   async addText(text: string, to: string): Promise<void> {
     mkdirSync(dirname(join(this.#folder, to)), { recursive: true, mode: 0o700 });
-    await writeFile(join(this.#folder, to), text, { mode: 0o600 });
-    await this.#list(createHash('sha256').update(text).digest('hex'), to);
+    await writeFile(join(this.#folder, to), text, { flag: 'wx', mode: 0o600 });
+    await this.#list(sha256(text), to);
+  }
+
+  /** What proves, with backup.json, that the backup is complete. Nothing may be added afterwards. */
+  contents(): Required<BackupContents> {
+    const checksums_sha256 = sha256(readFileSync(join(this.#folder, checksumsFile)));
+    return { links: this.#links, folders: this.#folders, files: this.#files, checksums_sha256 };
   }
 
   async #list(sum: string, file: string): Promise<void> {
+    this.#files++;
     await appendFile(join(this.#folder, checksumsFile), `${sum}  ${file}\n`, { mode: 0o600 });
   }
 }
@@ -147,19 +174,45 @@ export function isInside(path: string): boolean {
   return path !== '' && !isAbsolute(path) && !path.split(sep).includes('..') && !path.includes('\0');
 }
 
-/**
- * Reads every listed file of the backup. @returns their names. @throws StartupError that names the first one that is damaged or
- * missing, or outside the backup.
- */
-export async function verifyBackup(folder: string): Promise<ReadonlySet<string>> {
-  const names = new Set<string>();
-  const listed = readFileSync(join(folder, checksumsFile), 'utf8').split('\n');
-  const lines = listed.filter((line) => line !== '');
-  await forEach(lines, async (line) => {
-    const [sum, file] = [line.slice(0, 64), line.slice(66)];
+/** The checksum of each file of a backup. */
+export interface FileList {
+  readonly sums: ReadonlyMap<string, string>;
+  /** Why the list may lack files, if nothing proves that it is complete. */
+  readonly doubt: string | null;
+}
+
+/** Without these, and a file of the other store, not even a backup without a proof can be complete. */
+const essentialFile = 'postgres/cluster/global/pg_control';
+const essentialFolder = 'clickhouse/store/';
+
+/** Which files the backup has. @throws StartupError if the list is not the one that was written with the backup. */
+export function listFiles(folder: string, facts: BackupContents): FileList {
+  const path = join(folder, checksumsFile);
+  if (!existsSync(path)) throw new StartupError(`${folder} is not a complete backup: ${path} is missing.`);
+  const content = readFileSync(path);
+  const lines = content.toString('utf8').split('\n').filter(Boolean);
+  const sums = new Map(lines.map((line) => [line.slice(66), line.slice(0, 64)]));
+  const isEmpty = !sums.has(essentialFile) || ![...sums.keys()].some((file) => file.startsWith(essentialFolder));
+  const isProven = facts.files !== undefined && facts.checksums_sha256 !== undefined;
+  if (isEmpty || (isProven && (facts.files !== lines.length || facts.checksums_sha256 !== sha256(content)))) {
+    const count = isProven ? `${lines.length} files instead of ${facts.files}` : `only ${lines.length} files`;
+    const fault = facts.files === lines.length ? 'has changed' : `lists ${count}`;
+    throw new StartupError(`The backup is incomplete: ${path} ${fault}. Nothing was restored.`);
+  }
+  if (isProven) return { sums, doubt: null };
+  const unlisted = treeBelow(folder).files.filter((file) => !sums.has(file)).length - ownFiles.length;
+  const more = unlisted > 0 ? ` Its folder has ${unlisted} more, which are not restored.` : '';
+  return {
+    sums,
+    doubt: `an earlier version made this backup, and nothing proves that the ${lines.length} files of ${path} are all of it.${more}`,
+  };
+}
+
+/** Reads every listed file of the backup. @throws StartupError that names one that is damaged, missing or outside the backup. */
+export async function verifyBackup(folder: string, { sums }: FileList): Promise<void> {
+  await forEach([...sums], async ([file, sum]) => {
     if (!isInside(file) || !(await isRegular(folder, file)))
       throw new StartupError(`The backup lists ${file}, which is not a file inside it. Nothing was restored.`);
-    names.add(file);
     const hash = createHash('sha256');
     try {
       for await (const chunk of createReadStream(join(folder, file))) hash.update(chunk as Buffer);
@@ -170,7 +223,6 @@ export async function verifyBackup(folder: string): Promise<ReadonlySet<string>>
     if (hash.digest('hex') === sum) return;
     throw new StartupError(`The backup is damaged: ${join(folder, file)} has changed. Nothing was restored.`);
   });
-  return names;
 }
 
 /** False if the file, or a folder on the way to it, is a symbolic link; a missing file is reported when it is read. */

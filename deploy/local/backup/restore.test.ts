@@ -6,6 +6,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   rmSync,
   statfsSync,
@@ -20,6 +21,7 @@ import { backupFormat, factsFile, platform } from './backup-facts.ts';
 import { BackupWriter } from './backup-files.ts';
 import { refuseWithoutRoom } from './disks.ts';
 import { refuseInterruptedRestore, restore } from './restore.ts';
+import { tryRestore } from './trial-restore.ts';
 
 let folder: string;
 let dataDir: string;
@@ -29,23 +31,36 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** A backup of two stores with one file each. */
+/** A backup of two stores with two files and an empty folder each, and of one more file. */
 async function backup(links: Record<string, string> = {}): Promise<string> {
   const source = join(folder, 'source');
   const target = join(folder, 'backup');
-  const writer = new BackupWriter(target);
   mkdirSync(target);
+  const writer = new BackupWriter(target);
   for (const store of ['clickhouse/store', 'postgres/cluster']) {
-    mkdirSync(join(source, store), { recursive: true });
-    writeFileSync(join(source, store, 'file'), store);
+    for (const name of ['global', 'empty']) mkdirSync(join(source, store, name), { recursive: true });
+    for (const name of ['file', 'global/pg_control']) writeFileSync(join(source, store, name), store);
     await writer.addFolder(join(source, store), store);
   }
   await writer.addText('secret', 'key');
   const times = { started_at: '', ended_at: '', replay_from: '' };
-  const facts = { format: backupFormat, version: '0', platform, ...times, links };
+  const facts = { format: backupFormat, version: '0', platform, ...times, ...writer.contents(), links };
   writeFileSync(join(target, factsFile), JSON.stringify(facts));
   return target;
 }
+
+/** As versions made it that did not record how many files it has. */
+async function earlierBackup(): Promise<string> {
+  const made = await backup();
+  const { files, folders, checksums_sha256, ...facts } = JSON.parse(readFileSync(join(made, factsFile), 'utf8'));
+  expect([files, folders.length, checksums_sha256.length]).toEqual([5, 4, 64]);
+  writeFileSync(join(made, factsFile), JSON.stringify(facts));
+  return made;
+}
+
+const linesOf = (made: string) => readFileSync(join(made, 'SHA256SUMS'), 'utf8').split('\n').filter(Boolean);
+const list = (made: string, lines: readonly string[]) =>
+  writeFileSync(join(made, 'SHA256SUMS'), lines.map((line) => `${line}\n`).join(''));
 
 test('after an interrupted restore, npm start refuses to run until a restore is complete', async () => {
   const made = await backup();
@@ -93,6 +108,61 @@ test('a copy that the disk has no room for is refused before the first file, and
   refuseWithoutRoom(folder, [made], [made]);
 });
 
+test('a backup whose list is cut off anywhere is refused before anything is changed', async () => {
+  const made = await backup();
+  const lines = linesOf(made);
+  expect(lines).toHaveLength(5);
+  for (const count of lines.keys()) {
+    list(made, lines.slice(0, count));
+    const sentence = `The backup is incomplete: ${join(made, 'SHA256SUMS')} lists ${count} files instead of 5. Nothing was restored.`;
+    await expect(restore({ dataDir, folder: made })).rejects.toThrow(sentence);
+    await expect(tryRestore(made)).rejects.toThrow(sentence);
+  }
+  list(made, [...lines.slice(1), lines[1] ?? '']);
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(/SHA256SUMS has changed. Nothing was restored/);
+  rmSync(join(made, 'SHA256SUMS'));
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(/not a complete backup: .*SHA256SUMS is missing/);
+  expect(readdirSync(folder).sort()).toEqual(['backup', 'source']);
+  list(made, lines);
+  expect((await restore({ dataDir, folder: made })).doubt).toBeNull();
+});
+
+test('a backup whose backup.json is cut off is refused in one sentence', async () => {
+  const made = await backup();
+  truncateSync(join(made, factsFile), 20);
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(
+    /^The backup is damaged: .*backup.json is not whole./,
+  );
+});
+
+test('a backup of an earlier version is restored, and the doubt whether it is complete is told', async () => {
+  const made = await earlierBackup();
+  const lines = linesOf(made);
+  const isKey = (line: string) => line.endsWith('  key');
+  list(made, lines.filter(isKey));
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(/incomplete: .* lists only 1 files/);
+  expect(existsSync(dataDir)).toBe(false);
+  list(
+    made,
+    lines.filter((line) => !isKey(line)),
+  );
+  expect((await restore({ dataDir, folder: made })).doubt).toMatch(
+    /nothing proves that the 4 files of .* are all of it. Its folder has 1 more, which are not restored/,
+  );
+  rmSync(dataDir, { recursive: true });
+  list(made, lines);
+  expect((await restore({ dataDir, folder: made })).doubt).toMatch(
+    /nothing proves that the 5 files of .* are all of it.$/,
+  );
+});
+
+test('an empty folder that a tool omitted when it copied the backup is made again', async () => {
+  const made = await backup();
+  rmSync(join(made, 'postgres/cluster/empty'), { recursive: true });
+  await restore({ dataDir, folder: made });
+  expect(readdirSync(join(dataDir, 'postgres/cluster')).sort()).toEqual(['empty', 'file', 'global']);
+});
+
 test('files that SHA256SUMS does not list are not restored', async () => {
   const made = await backup();
   const extra = ['login.json', 'postgres/cluster/pg_hba.conf', 'clickhouse/store/more/x'];
@@ -125,7 +195,7 @@ test('links inside a store are restored', async () => {
 test.each(['../secret', '/etc/hostname', 'key/../../secret'])(
   'a backup that lists %s is refused before anything is written',
   async (file) => {
-    const made = await backup();
+    const made = await earlierBackup();
     writeFileSync(join(folder, 'secret'), 'x');
     appendFileSync(join(made, 'SHA256SUMS'), `${'0'.repeat(64)}  ${file}\n`);
     await expect(restore({ dataDir, folder: made })).rejects.toThrow(/which is not a file inside it/);

@@ -18,7 +18,7 @@ import { lockFolder } from '#deploy/local/folder-lock.ts';
 import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
 import { makeDataFolderPrivate } from '#deploy/local/private-folder.ts';
 import { type BackupFacts, readFacts } from './backup-facts.ts';
-import { copyFiles, copyFolder, isInside, verifyBackup } from './backup-files.ts';
+import { copyFiles, copyFolder, isInside, listFiles, verifyBackup } from './backup-files.ts';
 import { flushDisks, refuseWithoutRoom } from './disks.ts';
 
 export interface RestoreOptions {
@@ -29,14 +29,17 @@ export interface RestoreOptions {
 export interface Restored extends BackupFacts {
   /** Whether DATA_DIR still had journals or a log, from which newer records can be stored again. */
   readonly hasNewerRecords: boolean;
+  /** Why the backup may be incomplete; null if it proves that it is complete. */
+  readonly doubt: string | null;
 }
 
 const stores = ['clickhouse/store', 'postgres/cluster'];
 const installationFile = 'journal/installation';
 
-/** @throws StartupError if the backup is damaged, or DATA_DIR has data that it would replace. */
+/** @throws StartupError if the backup is damaged or incomplete, or DATA_DIR has data that it would replace. */
 export async function restore({ dataDir, folder }: RestoreOptions): Promise<Restored> {
   const facts = readFacts(folder);
+  const list = listFiles(folder, facts);
   makeDataFolderPrivate(dataDir);
   const lock = await lockFolder(dataDir);
   try {
@@ -44,7 +47,7 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
     refuseOutsideLinks(facts.links);
     const drafts = stores.map((store) => draftOf(dataDir, store));
     refuseWithoutRoom(dataDir, [folder], drafts);
-    const listed = await verifyBackup(folder);
+    await verifyBackup(folder, list);
     const hasJournals = existsSync(join(dataDir, 'journal'));
     const hasNewerRecords = hasJournals || existsSync(join(dataDir, 'nats', 'store'));
     for (const draft of drafts) {
@@ -56,14 +59,14 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
     await copyFiles(
       folder,
       dataDir,
-      [...listed].filter((file) => !isInStore(file) && !isKept(file)),
+      [...list.sums.keys()].filter((file) => !isInStore(file) && !isKept(file)),
     );
-    // Their empty folders are not listed.
+    makeFolders(dataDir, facts.folders ?? []);
     for (const store of stores)
       await copyFolder(
         join(folder, store),
         draftOf(dataDir, store),
-        (path, isFile) => !isFile || listed.has(join(store, path)),
+        (path, isFile) => !isFile || list.sums.has(join(store, path)),
       );
     createLinks(dataDir, facts.links);
     markRestored(dataDir);
@@ -71,7 +74,7 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
     await flushDisks();
     for (const store of stores) renameSync(draftOf(dataDir, store), join(dataDir, store));
     await flushDisks();
-    return { ...facts, hasNewerRecords };
+    return { ...facts, hasNewerRecords, doubt: list.doubt };
   } finally {
     lock.release();
   }
@@ -114,6 +117,15 @@ function refuseOutsideLinks(links: BackupFacts['links']): void {
     throw new StartupError(
       `The backup has a link ${path} to ${target}, which leads outside its store. Nothing was restored.`,
     );
+  }
+}
+
+/** Empty ones are in no list of files, and a tool that copied the backup may have omitted them. */
+function makeFolders(dataDir: string, folders: readonly string[]): void {
+  for (const folder of folders.filter(isInside)) {
+    const store = stores.find((one) => folder.startsWith(`${one}/`));
+    if (store === undefined) continue;
+    mkdirSync(join(draftOf(dataDir, store), folder.slice(store.length + 1)), { recursive: true, mode: 0o700 });
   }
 }
 

@@ -13,6 +13,7 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { StartupError } from '#deploy/local/child.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
+import { makeNewFolder, refuseForeignPlace } from '#deploy/local/new-folder.ts';
 import { startPostgres } from '#deploy/local/postgres.ts';
 import { restore } from './restore.ts';
 
@@ -20,16 +21,19 @@ export interface Trial {
   readonly started_at: string;
   readonly links: number;
   readonly report: AuditReport;
+  readonly doubt: string | null;
 }
 
-/** @throws StartupError if the backup cannot be restored, a server does not start from it, or the audit finds a fault. */
+/** @throws StartupError if other users can write beside the backup, it cannot be restored, a server does not start from it, or the audit finds a fault. */
 export async function tryRestore(folder: string, clickhouseEntry = builtClickHouse()): Promise<Trial> {
   const dataDir = `${folder}.trial`;
   const servers: LocalServer[] = [];
+  refuseForeignPlace(dataDir);
   // What an interrupted trial left behind.
   rmSync(dataDir, { recursive: true, force: true });
+  makeNewFolder(dataDir);
   try {
-    const { started_at } = await restore({ dataDir, folder });
+    const { started_at, doubt } = await restore({ dataDir, folder });
     const postgres = await startPostgres({ dataDir: join(dataDir, 'postgres') });
     servers.push(postgres);
     const clickhouse = await startClickHouse({ dataDir: join(dataDir, 'clickhouse'), entry: clickhouseEntry });
@@ -39,7 +43,7 @@ export async function tryRestore(folder: string, clickhouseEntry = builtClickHou
       links: await linksIn(stores.db),
       report: await auditOfTrial(stores, to_ms),
     }));
-    return { started_at, links, report };
+    return { started_at, links, report, doubt };
   } finally {
     for (const server of servers) await server.stop();
     rmSync(dataDir, { recursive: true, force: true });

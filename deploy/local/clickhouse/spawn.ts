@@ -1,11 +1,11 @@
 /** Starts ClickHouse for one machine as a process, for the launcher and for tests. */
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { searchPath } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { StartupError } from '#deploy/local/child.ts';
 import { type LocalServer, type ServerPlace, startServer } from '#deploy/local/local-server.ts';
+import { nodeProgram } from '#deploy/local/node-program.ts';
 import { answers, type Endpoint } from '#deploy/local/ports.ts';
 import { findInPackage } from '#deploy/local/programs.ts';
 import { type ClickHouseRole, clickhousePasswords } from './users.ts';
@@ -51,7 +51,7 @@ export async function startClickHouse(place: ClickHousePlace): Promise<ClickHous
   const basic = Buffer.from(`signpost:${passwords.signpost}`).toString('base64');
   const ping = `GET /ping HTTP/1.0\r\nHost: localhost\r\nAuthorization: Basic ${basic}\r\n\r\n`;
   const entry = place.entry ?? fileURLToPath(new URL('./main.ts', import.meta.url));
-  const loader = entry.endsWith('.ts') ? ['--import', createRequire(import.meta.url).resolve('tsx')] : [];
+  const program = nodeProgram(entry);
   const server = await startServer(place, {
     name: 'clickhouse',
     socketName: 'http.sock',
@@ -59,8 +59,8 @@ export async function startClickHouse(place: ClickHousePlace): Promise<ClickHous
       endpoint = at;
       return {
         command: process.execPath,
-        args: [...loader, entry, join(place.dataDir, 'store'), 'port' in at ? String(at.port) : at.path],
-        env: { PATH: searchPath(), TZ: 'UTC', UV_THREADPOOL_SIZE: String(threadPoolSize) },
+        args: [...program.args, join(place.dataDir, 'store'), 'port' in at ? String(at.port) : at.path],
+        env: { ...program.env, PATH: searchPath(), TZ: 'UTC', UV_THREADPOOL_SIZE: String(threadPoolSize) },
       };
     },
     url: (at) => urlOf('signpost', at),

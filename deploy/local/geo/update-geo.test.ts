@@ -1,4 +1,14 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -51,6 +61,15 @@ test('every address at an edge of a range has the country of the range, and addr
     '2001:db8::a',
   ];
   expect(v6.map(countryOf)).toEqual(['JP', 'JP', '', '', 'SE', 'SE', '']);
+});
+
+test('a link that another user has put beside the database is not followed', () => {
+  write();
+  writeFileSync(join(folder, 'mine'), 'mine');
+  symlinkSync(join(folder, 'mine'), `${target()}.new`);
+  updateGeo(folder, target());
+  expect(readFileSync(join(folder, 'mine'), 'utf8')).toBe('mine');
+  expect(lstatSync(target()).isFile()).toBe(true);
 });
 
 test('the database names its source and license, has the date of the data, and only its owner reads it', () => {

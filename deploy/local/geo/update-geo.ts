@@ -2,7 +2,7 @@
  * `npm run admin -- update-geo`: a database of countries from the files that Debian's package tor-geoipdb has, which come
  * from the IPFire Location Database (CC BY-SA 4.0) and are renewed with each release of Tor.
  */
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import ipaddr from 'ipaddr.js';
@@ -39,7 +39,9 @@ export function updateGeo(from: string, to: string): { readonly ranges: number; 
     throw new AdminError(`${from} has only ${ranges.length} ranges of addresses: the files are not complete.`);
   const builtAt = statSync(join(from, 'geoip')).mtime;
   const draft = `${to}.new`;
-  writeFileSync(draft, countryFile(ranges, description, builtAt), { mode: 0o600 });
+  // What an interrupted run left, or another user: it is not followed if it is a link.
+  rmSync(draft, { force: true });
+  writeFileSync(draft, countryFile(ranges, description, builtAt), { flag: 'wx', mode: 0o600 });
   const [first] = ranges;
   const written = openCountryDatabase(draft);
   if (first && written.countryOf(addressOf(first.from)) !== first.country)

@@ -23,7 +23,7 @@ export function addMoveCommands(program: Command, config: ToolConfig<'admin'>): 
       'Write everything that Postgres and ClickHouse have to a new folder, for import-stores. Signpost must be stopped: the ' +
         'command starts the servers of npm start itself. Keep DATA_DIR: its journals have records that are not stored yet.',
     )
-    .requiredOption('--to <folder>', 'a folder that does not exist yet, or is empty')
+    .requiredOption('--to <folder>', 'a folder that does not exist yet')
     .action(async ({ to }: { to: string }) => {
       const moved = await asAdminError(withOwnServers(config, (stores) => exportStores(stores, resolve(to))));
       console.log(`${resolve(to)} has ${textOf(moved)}. Do not start the old installation again after the import.`);

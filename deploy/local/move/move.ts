@@ -6,11 +6,12 @@
  * has no organization, so a half store never looks whole.
  */
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import { StartupError } from '#deploy/local/child.ts';
+import { makeNewFolder } from '#deploy/local/new-folder.ts';
 import {
   addLines,
   type ClickHousePart,
@@ -78,10 +79,9 @@ async function refuseOtherSessions(queries: Queries): Promise<void> {
   );
 }
 
-/** @throws StartupError if the folder is in use, or anything is connected to Postgres. */
+/** @throws StartupError if the folder exists, other users can write where it is, or anything is connected to Postgres. */
 export async function exportStores({ postgres, clickhouse }: Stores, folder: string): Promise<Moved> {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  if (readdirSync(folder).length > 0) throw new StartupError(`${folder} is not empty: choose a new folder.`);
+  makeNewFolder(folder);
   const tables: Record<string, number> = {};
   const inPostgres = await postgres.transaction(async (queries) => {
     await queries.execute('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY');
@@ -99,7 +99,7 @@ export async function exportStores({ postgres, clickhouse }: Stores, folder: str
   };
   // Written last: a folder without it is not a whole export.
   const draft = join(folder, `${manifestFile}.new`);
-  writeFileSync(draft, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 });
+  writeFileSync(draft, `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx', mode: 0o600 });
   renameSync(draft, join(folder, manifestFile));
   return sumOf(manifest);
 }
@@ -114,7 +114,25 @@ function readManifest(folder: string): Manifest {
   const file = join(folder, manifestFile);
   if (!existsSync(file))
     throw new StartupError(`${file} does not exist: the export did not finish. Export again, to a new folder.`);
-  return JSON.parse(readFileSync(file, 'utf8')) as Manifest;
+  const manifest = parsed(file);
+  const files = [
+    ...Object.keys(manifest.tables).map((name) => tableFile(folder, name)),
+    ...manifest.parts.map((part) => partFile(folder, part)),
+  ];
+  const missing = files.filter((one) => !existsSync(one));
+  if (missing.length === 0) return manifest;
+  throw new StartupError(
+    `The export is incomplete: ${missing[0]} is missing (${missing.length} of ${files.length} files are). Nothing was imported.`,
+  );
+}
+
+function parsed(file: string): Manifest {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Manifest;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new StartupError(`The export is damaged: ${file} is not whole. Nothing was imported.`);
+  }
 }
 
 function refuseOtherRelease(store: string, exported: readonly string[], own: readonly string[]): void {
@@ -150,7 +168,7 @@ export async function importStores({ postgres, clickhouse }: Stores, folder: str
     await importClickHouse(clickhouse, manifest, folder, again);
     for (const table of tables) {
       const rows = await addRows(queries, table, readLines(tableFile(folder, table.name), postgresBatchCharacters));
-      refuseOtherCount(table.name, rows, manifest.tables[table.name] ?? 0);
+      refuseOtherCount(table.name, rows, manifest.tables[table.name]);
     }
     await setSequences(queries, manifest.sequences);
     await setTriggers(queries, tables, 'ENABLE');
@@ -158,10 +176,10 @@ export async function importStores({ postgres, clickhouse }: Stores, folder: str
   return sumOf(manifest);
 }
 
-function refuseOtherCount(table: string, rows: number, exported: number): void {
+function refuseOtherCount(table: string, rows: number, exported: number | undefined): void {
   if (rows === exported) return;
   throw new StartupError(
-    `${table} got ${rows} rows instead of ${exported}: the export is damaged. Nothing was imported.`,
+    `${table} got ${rows} rows instead of ${exported ?? 'any'}: the export is damaged. Nothing was imported.`,
   );
 }
 
