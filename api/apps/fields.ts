@@ -256,7 +256,12 @@ function longLinkFaults(setting: unknown): FieldError[] {
     );
   return [
     ...faulty(hosts, 'hosts', (text) => hostOf(text) !== null, 'must be a host name'),
-    ...faulty(prefixes, 'prefixes', (text) => codeOfPath(text) !== null && !text.endsWith('/'), 'must be a path that is not reserved'),
+    ...faulty(
+      prefixes,
+      'prefixes',
+      (text) => codeOfPath(text) !== null && !text.endsWith('/'),
+      'must be a path that is not reserved',
+    ),
   ];
 }
 

@@ -28,7 +28,9 @@ const kinds: Readonly<Record<string, readonly string[]>> = {
     ...['updateMember', 'removeMember', 'createInvitation', 'deleteInvitation', 'acceptInvitation'],
     ...['acceptOwnInvitation', 'updateOrganization'],
   ],
-  accounts: [...['changePassword', 'resetPassword', 'setUpTotp', 'confirmTotp', 'disableTotp', 'deleteSession']],
+  accounts: [
+    ...['changePassword', 'resetPassword', 'completeOAuthLogin', 'setUpTotp', 'confirmTotp', 'disableTotp', 'deleteSession'],
+  ],
   links: [
     ...['createLink', 'updateLink', 'deleteLink', 'upsertLink'],
     ...['bulkCreateLinks', 'bulkUpdateLinks', 'bulkDeleteLinks', 'setLinkPassword', 'deleteLinkPassword'],
