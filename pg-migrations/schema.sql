@@ -1492,6 +1492,23 @@ AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at
          OR EXISTS (SELECT FROM released_hosts WHERE host = wanted AND organization_id <> mine) $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_hosts_like(plain text, domain text, mine text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('host ' || plain, 0));
+  RETURN QUERY
+    SELECT o.host FROM (
+      SELECT a.host FROM apps a WHERE a.organization_id <> mine AND a.host_verified_at IS NOT NULL
+      UNION ALL
+      SELECT r.host FROM released_hosts r WHERE r.organization_id <> mine) AS o
+     WHERE o.host = plain OR (o.host LIKE 'xn--%' AND right(o.host, length(domain) + 1) = '.' || domain);
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_installation()
  RETURNS TABLE(secret_check text, outbound_held_since timestamp with time zone)
  LANGUAGE plpgsql
