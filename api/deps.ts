@@ -85,6 +85,8 @@ export interface ApiDeps {
   readonly wakeImports: () => void;
   /** Encrypts API keys of other services that imports use. */
   readonly importKeys: Encryption;
+  /** Encrypts cursors that contain what callers must not read. */
+  readonly cursors: Encryption;
   readonly mail: MailParts;
   readonly hosts: HostRules;
   readonly associationChecks: Pick<AssociationChecks, 'check'>;

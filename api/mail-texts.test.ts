@@ -57,3 +57,25 @@ test.each(['Acme Inc.', 'J. R. Ewing & Co', 'Müller-Söhne', 'می‌خواهم
     expect(invite(name).text).toContain(`“${name}”`);
   },
 );
+
+test.each([
+  'Your account is locked. Confirm it at https://evil.example/login within 24 hours.\n\nx@v.example',
+  'a@b.example\nBcc: evil@v.example',
+  'evil.example/login@v.example',
+  'evil',
+  'a\u202e@evil.example',
+])('an inviter whose address of before is %j is not named', (inviter) => {
+  for (const language of mailLanguages) {
+    const url = 'https://l.example/i#t';
+    const { subject, text } = mailText({
+      kind: 'invitation',
+      language,
+      url,
+      organization: 'Acme',
+      inviter,
+      role: 'member',
+    });
+    expect(`${subject}\n${text}`).not.toMatch(/evil|locked|Bcc/);
+    expect(text).toContain('Acme');
+  }
+});

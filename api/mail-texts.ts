@@ -1,4 +1,5 @@
 /** The texts of mails, as plain text in the languages of the dashboard. */
+import { isEmailAddress } from '#common/email-address.ts';
 import { firstCharacters } from '#common/first-characters.ts';
 
 export const mailLanguages = ['en', 'de', 'es'] as const;
@@ -25,8 +26,13 @@ export interface MailText {
 
 interface Words {
   readonly roles: Readonly<Record<InvitedRole, string>>;
-  /** `organization` is null if its name is not shown. */
-  readonly invitation: (organization: string | null, inviter: string, role: string, url: string) => readonly string[];
+  /** What is null is not shown. */
+  readonly invitation: (
+    organization: string | null,
+    inviter: string | null,
+    role: string,
+    url: string,
+  ) => readonly string[];
   readonly reset: (url: string) => readonly string[];
 }
 
@@ -36,7 +42,7 @@ const words: Readonly<Record<MailLanguage, Words>> = {
     roles: { owner: 'owner', member: 'member', viewer: 'viewer' },
     invitation: (organization, inviter, role, url) => [
       `Invitation to ${organization ?? 'Signpost'}`,
-      `${inviter} invites you to join ${organization === null ? 'an organization' : `“${organization}”`} on Signpost as ${role}.`,
+      `${inviter ?? 'An owner'} invites you to join ${organization === null ? 'an organization' : `“${organization}”`} on Signpost as ${role}.`,
       'To accept, open this link. It works once, for 7 days:',
       url,
       'If you were not expecting this, you can ignore this message.',
@@ -53,7 +59,7 @@ const words: Readonly<Record<MailLanguage, Words>> = {
     roles: { owner: 'Eigentümer', member: 'Mitglied', viewer: 'Betrachter' },
     invitation: (organization, inviter, role, url) => [
       `Einladung zu ${organization ?? 'Signpost'}`,
-      `${inviter} lädt Sie ein, ${organization === null ? 'einer Organisation' : `„${organization}“`} auf Signpost beizutreten. Ihre Rolle: ${role}.`,
+      `${inviter ?? 'Ein Eigentümer'} lädt Sie ein, ${organization === null ? 'einer Organisation' : `„${organization}“`} auf Signpost beizutreten. Ihre Rolle: ${role}.`,
       'Um anzunehmen, öffnen Sie diesen Link. Er funktioniert einmal und 7 Tage lang:',
       url,
       'Wenn Sie das nicht erwarten, ignorieren Sie diese Nachricht: Es geschieht nichts.',
@@ -70,7 +76,7 @@ const words: Readonly<Record<MailLanguage, Words>> = {
     roles: { owner: 'propietario', member: 'miembro', viewer: 'lector' },
     invitation: (organization, inviter, role, url) => [
       `Invitación a ${organization ?? 'Signpost'}`,
-      `${inviter} le invita a unirse a ${organization === null ? 'una organización' : `«${organization}»`} en Signpost. Su función: ${role}.`,
+      `${inviter ?? 'Un propietario'} le invita a unirse a ${organization === null ? 'una organización' : `«${organization}»`} en Signpost. Su función: ${role}.`,
       'Para aceptar, abra este enlace. Funciona una vez, durante 7 días:',
       url,
       'Si no lo esperaba, ignore este mensaje: no ocurre nada.',
@@ -89,7 +95,7 @@ export function mailText(content: MailContent): MailText {
   const { roles, invitation, reset } = words[content.language];
   const [subject = '', ...paragraphs] =
     content.kind === 'invitation'
-      ? invitation(harmlessName(content.organization), oneLine(content.inviter), roles[content.role], content.url)
+      ? invitation(harmlessName(content.organization), addressOf(content.inviter), roles[content.role], content.url)
       : reset(content.url);
   return { subject, text: `${paragraphs.join('\n\n')}\n` };
 }
@@ -101,6 +107,11 @@ const active = /:\/\/|@|=\?|www\.|[\p{L}\p{N}][.。][\p{L}\p{N}]*\p{L}/iu;
 function harmlessName(name: string): string | null {
   const shown = oneLine(name);
   return active.test(shown.normalize('NFKC')) ? null : shown;
+}
+
+/** Null for what is no address: it may be a message of its own. */
+function addressOf(inviter: string): string | null {
+  return isEmailAddress(inviter) ? inviter : null;
 }
 
 /** Names must not add lines to a mail, nor change the direction or the visibility of what follows. */

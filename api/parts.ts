@@ -142,6 +142,7 @@ export function apiParts(
     rightsNow: rightsNow(guardParts),
     wakeImports: () => imports.wake(),
     importKeys: encryption,
+    cursors: encryption,
     mail: { isConfigured: send !== null, encryption, wake: () => mailer.wake(), countLimited },
     hosts: hostRules(config),
     associationChecks: associationChecksWith(config, limiter),

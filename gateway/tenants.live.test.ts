@@ -15,7 +15,7 @@ beforeAll(async () => {
   edge = await SdkEdge.start();
   const app = await edge.app({}, ['example.com']);
   const fields = { title: word, campaign: word, external_id: 'known', data: { word }, path: `/${word}` };
-  const link_id = await edge.link(app.app_id, 'summer', fields);
+  const link_id = await edge.link(app.app_id, 'summer-of-2026', fields);
   const install_id = 'install-of-a';
   const installed = await edge.post('/sdk/install', app.key, { platform: 'ios', install_id, device_id: word });
   expect(installed.status).toBe(201);
@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge.stop());
 
-const link = () => `https://${a.host}/summer`;
+const link = () => `https://${a.host}/summer-of-2026`;
 /** Everything of A that a device may name. */
 const named = () => ({
   ...{ link_id: a.link_id, click_id: newId('clk', Date.now()), install_id: a.install_id, device_id: word },
@@ -51,7 +51,7 @@ const operations: Readonly<Record<string, () => readonly [path: string, ...bodie
     '/sdk/links',
     { path: '/x', external_id: 'known', app_id: a.app_id },
     { path: '/y', external_id: 'known' },
-    { path: '/z', short_code: 'summer' },
+    { path: '/z', short_code: 'summer-of-2026' },
   ],
   trackSegmentBatch: () => [
     '/sdk/segment/v1/batch',

@@ -243,6 +243,7 @@ CREATE TABLE public.audit_log (
   request_id text NOT NULL,
   target_ids text[],
   stored_at timestamp with time zone DEFAULT now(),
+  public_id uuid NOT NULL DEFAULT gen_random_uuid(),
   CONSTRAINT audit_log_pkey PRIMARY KEY (id)
 );
 
@@ -476,7 +477,7 @@ CREATE TABLE public.invitations (
   created_at timestamp with time zone NOT NULL,
   expires_at timestamp with time zone NOT NULL,
   is_by_mail boolean NOT NULL DEFAULT false,
-  CONSTRAINT invitations_email_check CHECK ((email = lower(email))),
+  CONSTRAINT invitations_email_check CHECK ((email = lower((email COLLATE "C")))),
   CONSTRAINT invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE CASCADE,
   CONSTRAINT invitations_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id) ON DELETE CASCADE,
   CONSTRAINT invitations_pkey PRIMARY KEY (id),
@@ -836,7 +837,7 @@ CREATE TABLE public.users (
   disabled_at timestamp with time zone,
   not_before timestamp with time zone,
   unverified_since timestamp with time zone,
-  CONSTRAINT users_email_check CHECK (((email = lower(email)) AND ((char_length(email) >= 3) AND (char_length(email) <= 320)))),
+  CONSTRAINT users_email_check CHECK (((email = lower((email COLLATE "C"))) AND ((char_length(email) >= 3) AND (char_length(email) <= 320)))),
   CONSTRAINT users_name_check CHECK ((char_length(name) <= 200)),
   CONSTRAINT users_pkey PRIMARY KEY (id)
 );
@@ -1489,6 +1490,23 @@ AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at
          OR EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NULL AND host_verified_at IS NULL AND organization_id = mine AND id IS DISTINCT FROM app)
          OR EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND host_verified_at IS NOT NULL AND organization_id <> mine)
          OR EXISTS (SELECT FROM released_hosts WHERE host = wanted AND organization_id <> mine) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_hosts_like(plain text, domain text, mine text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('host ' || plain, 0));
+  RETURN QUERY
+    SELECT o.host FROM (
+      SELECT a.host FROM apps a WHERE a.organization_id <> mine AND a.host_verified_at IS NOT NULL
+      UNION ALL
+      SELECT r.host FROM released_hosts r WHERE r.organization_id <> mine) AS o
+     WHERE o.host = plain OR (o.host LIKE 'xn--%' AND right(o.host, length(domain) + 1) = '.' || domain);
+END $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_installation()

@@ -4,6 +4,7 @@ import type { ApiDeps } from '#api/deps.ts';
 import { pageOf } from '#api/listing.ts';
 import { route } from '#api/route.ts';
 import { DAY_MS } from '#common/durations.ts';
+import type { Encryption } from '#common/encryption.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 import { nullable } from '#common/links/link-fields.ts';
@@ -48,7 +49,7 @@ const query = Type.Object(
     campaign_id: Type.Optional(Type.Integer({ minimum: 0, maximum: 9_999 })),
     received_after: time(`Inclusive; default ${DAYS_DEFAULT} days ago.`),
     received_before: time('Exclusive; default now.'),
-    cursor: Type.Optional(Type.String({ maxLength: 100, description: 'The next_cursor of the previous page.' })),
+    cursor: Type.Optional(Type.String({ maxLength: 200, description: 'The next_cursor of the previous page.' })),
     limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Page size, at most 100; default 50.' })),
   },
   { additionalProperties: false },
@@ -84,10 +85,10 @@ const listAdPostbacks = route({
       example: { data: [adPostbackExample], next_cursor: null, counts: [countExample] },
     },
   },
-  handle: ({ tenancy, clock }, { caller, params, query }) => {
+  handle: ({ tenancy, clock, cursors }, { caller, params, query }) => {
     const period = periodOf(query, clock());
     if (period instanceof Rejection) return period;
-    const after = query.cursor ? readCursor(query.cursor) : null;
+    const after = query.cursor ? readCursor(cursors, params.app_id, query.cursor) : null;
     if (after instanceof Rejection) return after;
     const { limit } = pageOf(query);
     return tenancy.within(tenantOf(caller), async (tenant) => {
@@ -100,7 +101,7 @@ const listAdPostbacks = route({
       const counts = after === null ? await tenant.query(counted, filters) : null;
       const shown = rows.slice(0, limit);
       const last = shown.at(-1);
-      const next_cursor = rows.length > limit && last ? cursorOf(last) : null;
+      const next_cursor = rows.length > limit && last ? cursorOf(cursors, params.app_id, last) : null;
       return { status: 200, body: { data: shown.map(adPostbackAnswer), next_cursor, counts } };
     });
   },
@@ -119,13 +120,20 @@ function periodOf(
   return [new Date(Math.max(fromMs, oldestMs)), new Date(toMs)];
 }
 
-function cursorOf({ received_at, id }: AdPostbackRow): string {
-  return Buffer.from(`${received_at.getTime()}.${id}`).toString('base64url');
+const contextOf = (appId: string) => `cursor in the ad postbacks of ${appId}`;
+
+/** Encrypted, because the numbers of all organizations' postbacks tell how many the others have. */
+function cursorOf(cursors: Encryption, appId: string, { received_at, id }: AdPostbackRow): string {
+  return cursors.encrypt(`${received_at.getTime()}.${id}`, contextOf(appId));
 }
 
-function readCursor(text: string): Position | Rejection {
-  const [, ms = '', id = ''] = /^(\d{1,15})\.(\d{1,18})$/.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? [];
-  return id === '' ? invalid('cursor', 'is not a cursor returned by this list') : { at: new Date(Number(ms)), id };
+function readCursor(cursors: Encryption, appId: string, text: string): Position | Rejection {
+  try {
+    const [ms, id = ''] = cursors.decrypt(text, contextOf(appId)).split('.');
+    return { at: new Date(Number(ms)), id };
+  } catch {
+    return invalid('cursor', 'is not a cursor returned by this list');
+  }
 }
 
 export const adPostbackRoutes: readonly Route<ApiDeps>[] = [listAdPostbacks];

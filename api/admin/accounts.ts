@@ -4,23 +4,51 @@ import { endSessions } from '#api/auth/sessions.ts';
 import { passwordRule } from '#api/password-strength.ts';
 import type { Role } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
+import { EMAIL_CHARACTERS_MAX, isEmailAddress, plainEmail } from '#common/email-address.ts';
 import { isId, newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
+import { hasGlyph, isPlainLine } from '#common/visible-text.ts';
 import { lastOwner, lockUser, noUser, ownedAlone } from './owners.ts';
 import { type Refused, refused } from './refusal.ts';
+
+const NAME_CHARACTERS_MAX = 100;
 
 export interface AdminParts {
   readonly db: Postgres;
   readonly clock: Clock;
 }
 
-/** Null when the text can be an address to log in with. */
+const notAnAddress = 'must be an e-mail address';
+
+/** Null when an account may have the address: older ones have some that a new one may not have. */
 export function emailFault(email: string): string | null {
-  return /^[^\s@]+@[^\s@]+$/.test(email) && email.length <= 320 ? null : 'must be an e-mail address';
+  return /^[^\s@]+@[^\s@]+$/.test(email) && email.length <= EMAIL_CHARACTERS_MAX ? null : notAnAddress;
 }
 
+/** Null when a new account may have the address. */
+export function newEmailFault(email: string): string | null {
+  return isEmailAddress(email.trim()) ? null : notAnAddress;
+}
+
+/** Null when an organization may have the name: older ones have some that a new one may not have. */
 export function nameFault(name: string): string | null {
-  return name.trim() !== '' && name.length <= 100 ? null : 'must have 1 to 100 characters';
+  return name.trim() !== '' && name.length <= NAME_CHARACTERS_MAX
+    ? null
+    : `must have 1 to ${NAME_CHARACTERS_MAX} characters`;
+}
+
+export function newNameFault(name: string): string | null {
+  const fault = nameFault(name) ?? lineFault(name);
+  return fault ?? (hasGlyph(name) ? null : 'must have a visible character');
+}
+
+function lineFault(text: string): string | null {
+  return isPlainLine(text) ? null : 'must not contain line breaks, or control, text-direction, or invisible characters';
+}
+
+/** Null when a user may have the full name, which may be empty. */
+function fullNameFault(name: string): string | null {
+  return name.trim() === '' ? null : newNameFault(name);
 }
 
 export interface NewUser {
@@ -62,10 +90,10 @@ async function insertUser(
   user: NewUser,
   onlyFirst: boolean,
 ): Promise<CreatedUser | Refused | { readonly kind: 'exists' }> {
-  const email = user.email.trim().toLowerCase();
-  const emailRefused = namedFault('e-mail', emailFault(email));
-  if (emailRefused) return emailRefused;
+  const email = plainEmail(user.email);
   if (onlyFirst && (await hasUsers(db))) return { kind: 'exists' };
+  const fieldRefused = namedFault('e-mail', newEmailFault(email)) ?? namedFault('name', fullNameFault(user.name));
+  if (fieldRefused) return fieldRefused;
   const weakness = (await passwordRule())(user.password, [email, user.name, user.organization]);
   const fault = onlyFirst ? firstPasswordFault(user.password) : weakness;
   if (fault !== null) return refused(`the password ${fault}`);
@@ -138,7 +166,7 @@ async function findOrCreateOrganization(
   const found = await findOrganization(db, idOrName);
   if (found) return found;
   if (isId('org', idOrName)) return refused(`there is no organization ${idOrName}`);
-  const fault = namedFault('name of the organization', nameFault(idOrName));
+  const fault = namedFault('name of the organization', newNameFault(idOrName));
   if (fault) return fault;
   const id = newId('org', nowMs);
   await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $2)', [id, idOrName.trim()]);
@@ -150,7 +178,7 @@ export async function createOrganization(
   { db, clock }: AdminParts,
   name: string,
 ): Promise<{ readonly kind: 'created'; readonly organization_id: string } | Refused> {
-  const fault = namedFault('name', nameFault(name));
+  const fault = namedFault('name', newNameFault(name));
   if (fault) return fault;
   return db.transaction(async (queries) => {
     // The lock makes the second of two concurrent calls see the organization of the first.
@@ -209,7 +237,7 @@ export async function resetPassword(
   const changed = await db.transaction(async (queries) => {
     const [user] = await queries.query<{ id: string }>(
       'SELECT id FROM users WHERE email = $1 AND deleted_at IS NULL FOR UPDATE',
-      [email.trim().toLowerCase()],
+      [plainEmail(email)],
     );
     if (!user) return undefined;
     await queries.query('SELECT signpost_prove_address($1)', [user.id]);

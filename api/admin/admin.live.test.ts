@@ -220,6 +220,32 @@ test('a first password that is not given is generated, printed and valid', { tag
   expect(await verifyPassword(await passwordHash('admin@example.com'), password)).toBe(true);
 });
 
+test.each([
+  { email: 'https://evil.example@x.example', refused: 'e-mail' },
+  { email: 'ada@localhost', refused: 'e-mail' },
+  { email: 'mi\u212ae@k.example', refused: 'e-mail' },
+  { name: 'Ada\u202e', refused: 'name' },
+  { name: 'Ada\nLovelace', refused: 'name' },
+  { organization: 'Acme\u202e', refused: 'name of the organization' },
+])('an operator creates no user with %o', async ({ refused, ...given }) => {
+  const user = {
+    email: 'ada@x.example',
+    name: 'Ada',
+    password: 'correct horse battery',
+    organization: 'One',
+    ...given,
+  };
+  for (const create of [createUser, createFirstUser])
+    expect(await create(parts, user)).toMatchObject({ message: expect.stringContaining(`the ${refused} must`) });
+  expect(await parts.db.query('SELECT FROM users')).toEqual([]);
+});
+
+test('an address that only older versions accepted as the first user’s stops no later start', async () => {
+  await createUser(parts, { email: 'a@x.example', name: '', password: 'correct horse battery', organization: 'One' });
+  const user = { email: 'admin@localhost', name: '', password: 'correct horse battery', organization: 'One' };
+  expect(await createFirstUser(parts, user)).toEqual({ kind: 'exists' });
+});
+
 test('ten concurrent calls create one first user', async () => {
   const outcomes = await Promise.all(
     Array.from({ length: 10 }, (_, n) =>

@@ -14,6 +14,8 @@ import {
   emailFault,
   listAccounts,
   nameFault,
+  newEmailFault,
+  newNameFault,
   resetPassword,
 } from './accounts.ts';
 import type { AdminContext } from './admin-context.ts';
@@ -100,7 +102,7 @@ function addUserCommands(program: Command, context: AdminContext): void {
 }
 
 async function makeUser(context: AdminContext, options: CreateUserOptions): Promise<void> {
-  const email = await ask('--email', options.email ?? (context.adminEmail || undefined), 'E-mail', emailFault);
+  const email = await ask('--email', options.email ?? (context.adminEmail || undefined), 'E-mail', newEmailFault);
   const organization = await ask('--organization', options.organization, 'Organization', nameFault);
   const rule = await passwordRule();
   const hints = [email, options.name ?? '', organization];
@@ -135,7 +137,7 @@ function addOrganizationCommands(program: Command, context: AdminContext): void 
     .description('Create an organization without members. The name must not exist yet.')
     .option('--name <name>', 'name of the organization')
     .action(async (options: { name?: string }) => {
-      const name = await ask('--name', options.name, 'Name', nameFault);
+      const name = await ask('--name', options.name, 'Name', newNameFault);
       context.print(done(await createOrganization(context.parts(), name)).organization_id);
     });
 

@@ -1,4 +1,5 @@
 /** The owners of an organization. The last one cannot be removed. */
+import { plainEmail } from '#common/email-address.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import { type Refused, refused } from './refusal.ts';
 
@@ -38,7 +39,7 @@ export function lastOwner(email: string, [organization]: readonly Owned[]): Refu
 export async function lockUser(queries: Queries, email: string): Promise<string | undefined> {
   const [user] = await queries.query<{ id: string }>(
     'SELECT id FROM users WHERE email = $1 AND deleted_at IS NULL FOR UPDATE',
-    [email.trim().toLowerCase()],
+    [plainEmail(email)],
   );
   return user?.id;
 }

@@ -3,6 +3,7 @@
  * Postgres, and the copies of apps in Redis are updated from the recorded change (api/outbox.ts).
  */
 import { endSessions } from '#api/auth/sessions.ts';
+import { plainEmail } from '#common/email-address.ts';
 import { type AdminParts, findOrganization } from './accounts.ts';
 import { lastOwner, lockUser, noUser, type Owned, ownedAlone } from './owners.ts';
 import { type Refused, refused } from './refusal.ts';
@@ -49,7 +50,7 @@ export async function disableUser(
 export async function enableUser({ db }: AdminParts, email: string): Promise<{ readonly kind: 'enabled' } | Refused> {
   const enabled = await db.execute(
     'UPDATE users SET disabled_at = NULL WHERE email = $1 AND deleted_at IS NULL AND disabled_at IS NOT NULL',
-    [email.trim().toLowerCase()],
+    [plainEmail(email)],
   );
   return enabled === 0 ? refused(`there is no disabled user ${email}`) : { kind: 'enabled' };
 }

@@ -2,7 +2,7 @@
 import { isIP } from 'node:net';
 import type { Config } from '#common/process/settings.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
-import { ownLabelFault } from './own-label.ts';
+import { labelSkeleton, ownLabelFault } from './own-label.ts';
 
 const LABEL_CHARACTERS_MAX = 40;
 
@@ -52,9 +52,31 @@ export async function hostFault(
   appId: string | null,
 ): Promise<string | null> {
   if (rules.reserved.has(host)) return 'is reserved for the service itself';
-  const label = isOwnHost(rules, host) ? ownLabelFault(host.slice(0, -rules.domain.length - 1), rules.domain) : null;
-  if (label !== null) return label;
+  const label = isOwnHost(rules, host) ? labelOf(rules, host) : null;
+  const fault = label === null ? null : ownLabelFault(label, rules.domain);
+  if (fault !== null) return fault;
   const sql = 'SELECT signpost_host_is_taken($2, $3, $4) AS taken WHERE $3 = ANY ($1)';
   const [row] = await tenant.query<{ taken: boolean }>(sql, [host, organizationId, appId]);
-  return (row?.taken ?? false) ? 'is taken' : null;
+  if (row?.taken ?? false) return 'is taken';
+  return label !== null && (await isAlike(tenant, rules, label, organizationId))
+    ? 'looks like the host of another organization'
+    : null;
+}
+
+const labelOf = ({ domain }: HostRules, host: string) => host.slice(0, -domain.length - 1);
+
+/** Whether people would take the host for one of another organization. */
+async function isAlike(
+  tenant: TenantQueries,
+  rules: HostRules,
+  label: string,
+  organizationId: string,
+): Promise<boolean> {
+  const skeleton = labelSkeleton(label);
+  const sql = 'SELECT signpost_hosts_like($2, $3, $4) AS host WHERE $4 = ANY ($1)';
+  const values = [`${skeleton}.${rules.domain}`, rules.domain, organizationId];
+  const others = await tenant.query<{ host: string }>(sql, values);
+  return others
+    .map(({ host }) => labelOf(rules, host))
+    .some((other) => other !== label && labelSkeleton(other) === skeleton);
 }

@@ -27,6 +27,51 @@ test.each(['login.shop-of-a.localhost', 'www.shop-of-a.localhost', '_dmarc.local
   },
 );
 
+test.each(['api', 'admin', 'mail', 'autoconfig', 'wpad', 'login', 'www', '_dmarc', 'màil', 'ADMIN', 'ẃpad', 'łogin'])(
+  'no tenant gets the host %s, which stands for the installation itself',
+  async (label) => {
+    const answer = await create(stranger, `${label}.localhost`);
+    expect([answer.status, answer.body.error?.details.field]).toEqual([400, 'host']);
+  },
+);
+
+test('an app called like a reserved host gets another one', async () => {
+  const { status, body } = await owner.call('POST', '/apps', { name: 'Login' });
+  expect([status, body.host]).toEqual([201, expect.stringMatching(/^login-\d+\.localhost$/)]);
+});
+
+test('an app that has a reserved host from before keeps it', async () => {
+  const { id } = (await create(owner, 'before.localhost')).body;
+  await api.db.execute(`UPDATE apps SET host = 'support.localhost' WHERE id = $1`, [id]);
+  const answer = await owner.call('PATCH', `/apps/${id}`, { name: 'New name', host: 'support.localhost' });
+  expect([answer.status, answer.body.host]).toEqual([200, 'support.localhost']);
+});
+
+test.each([
+  ['appa', 'àppa'],
+  ['köln', 'koln'],
+  ['müñchen', 'mûnchen'],
+  ['lodz', 'łódź'],
+  ['gone-soon', 'gône-soon'],
+])('beside %s of one organization, another does not get %s', async (taken, alike) => {
+  const { id } = (await create(owner, `${taken}.localhost`)).body;
+  const mine = (await create(stranger, `mine-${taken.length}-${Date.now()}.localhost`)).body;
+  if (taken === 'gone-soon') expect((await owner.call('DELETE', `/apps/${id}`)).status).toBe(200);
+  const host = `${alike}.localhost`;
+  for (const answer of [await create(stranger, host), await stranger.call('PATCH', `/apps/${mine.id}`, { host })]) {
+    expect([answer.status, answer.body.error?.details.field]).toEqual([400, 'host']);
+    expect(answer.body.error.message).toContain('looks like');
+  }
+  expect((await create(stranger, `${alike}-2.localhost`)).status).toBe(201);
+  expect((await create(owner, host)).status).toBe(201);
+});
+
+test('an app whose name leads to a host like another one gets a number', async () => {
+  await create(owner, 'zürich.localhost');
+  const { status, body } = await stranger.call('POST', '/apps', { name: 'Zurich' });
+  expect([status, body.host]).toEqual([201, expect.stringMatching(/^zurich-\d+\.localhost$/)]);
+});
+
 test('an app that has a host of two labels keeps it through other changes', async () => {
   const { id } = (await create(owner, 'old.localhost')).body;
   await api.db.execute(`UPDATE apps SET host = 'old.nested.localhost' WHERE id = $1`, [id]);

@@ -1,6 +1,6 @@
 import { domainToASCII } from 'node:url';
 import { expect, test } from 'vitest';
-import { ownLabelFault } from './own-label.ts';
+import { labelSkeleton, ownLabelFault } from './own-label.ts';
 
 const fault = (label: string) => ownLabelFault(domainToASCII(label), 'go.example.com');
 
@@ -17,6 +17,28 @@ test.each([
   '東京タワー',
   'магазин-24',
 ])('the label %s of one language is accepted', (label) => expect(fault(label)).toBeNull());
+
+test.each([
+  ['appa', 'àppa'],
+  ['strasse', 'straße'],
+  ['lodz', 'łódź'],
+  ['mail', 'maıl'],
+  ['мои', 'мой'],
+])('the labels %s and %s look alike', (one, other) => {
+  expect(labelSkeleton(domainToASCII(other))).toBe(labelSkeleton(domainToASCII(one)));
+});
+
+test.each([
+  ['कमल', 'कमाल'],
+  ['กา', 'กี'],
+  ['shop', 'shops'],
+])('the labels %s and %s are told apart', (one, other) => {
+  expect(labelSkeleton(domainToASCII(other))).not.toBe(labelSkeleton(domainToASCII(one)));
+});
+
+test.each(['www', 'api', 'wpad', 'autodiscover', 'postmaster', 'ŵww', 'màil'])('the label %s is reserved', (label) =>
+  expect(fault(label)).toContain('is reserved'),
+);
 
 test.each([
   ['login.shop', 'one label below go.example.com'],

@@ -1,5 +1,6 @@
 /** What a label may be, below the installation's domain, where no DNS record proves that the host is its app's own. */
 import { domainToUnicode } from 'node:url';
+import { reservedLabels } from './reserved-labels.ts';
 
 /** Texts with at least one of these letters, and else only what belongs to every script, such as digits. */
 const only = (letters: string) =>
@@ -26,9 +27,24 @@ const looksLatin = only('асеһіјӏорѕхуԁԛԝьгкмтпαβγικν�
 export function ownLabelFault(label: string, domain: string): string | null {
   if (label.includes('.')) return `must be one label below ${domain}, such as shop.${domain}`;
   if (label.startsWith('_')) return 'must not begin with _';
+  if (reservedLabels.has(labelSkeleton(label))) return 'is reserved for the service itself';
   if (!label.startsWith('xn--')) return null;
   const text = domainToUnicode(label);
   if (!latin.test(text.normalize('NFD')) && !written.some((one) => one.test(text)))
     return 'has letters of several scripts, or letters that no language uses';
   return looksLatin.test(text) ? 'looks like Latin letters and is not' : null;
+}
+
+/** Letters of Latin languages that Unicode does not decompose, as they are read without their marks. */
+const plainLetters: Readonly<Record<string, string>> = {
+  ...{ ß: 'ss', æ: 'ae', œ: 'oe', ø: 'o', ð: 'd', þ: 'th', đ: 'd', ħ: 'h', ı: 'i', ł: 'l', ŋ: 'n', ŧ: 't' },
+};
+const plainLetter = new RegExp(`[${Object.keys(plainLetters).join('')}]`, 'gu');
+
+/** What people take a label for, given in ASCII: without accents. Marks that belong to one script are letters there. */
+export function labelSkeleton(label: string): string {
+  return (domainToUnicode(label) || label)
+    .normalize('NFKD')
+    .replaceAll(/\p{Script=Inherited}/gu, '')
+    .replaceAll(plainLetter, (letter) => plainLetters[letter] ?? letter);
 }

@@ -23,7 +23,10 @@ interface Operation {
   readonly usesUp?: readonly string[];
 }
 
-/** They change logins, cookies and mails only, or nothing. */
+/**
+ * They change logins, cookies and mails only, or nothing. A provider's login that changes an account:
+ * api/auth/oauth-claims.live.test.ts.
+ */
 const withoutRows = [
   ...['login', 'refreshTokens', 'logout', 'startOAuthLogin', 'completeOAuthLogin', 'startSession', 'endSession'],
   ...['chooseSessionOrganization', 'lookUpInvitation', 'requestPasswordReset', 'explainLink', 'checkAssociations'],

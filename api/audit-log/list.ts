@@ -23,14 +23,20 @@ const from = `FROM audit_log WHERE organization_id = ANY ($1) AND ($2::text IS N
   AND ($3::text[] IS NULL OR action = ANY ($3)) AND ($4::text IS NULL OR target_id = $4 OR id IN (
     SELECT id FROM audit_log WHERE organization_id = ANY ($1) AND target_ids @> ARRAY[$4]))
   AND ($5::timestamptz IS NULL OR at >= $5) AND ($6::timestamptz IS NULL OR at < $6)`;
-const columns = 'id, organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id';
-const page = `SELECT ${columns} ${from} ORDER BY id DESC LIMIT $7 OFFSET $8`;
+/** Server keys have names that their owners choose, so a name alone does not tell who it was. */
+const actorKinds = ['user', 'key'] as const;
+type ActorKind = (typeof actorKinds)[number];
+
+const columns =
+  'public_id AS id, organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id';
+const page = `SELECT ${columns} ${from} ORDER BY audit_log.id DESC LIMIT $7 OFFSET $8`;
 
 const example = {
-  id: '4711',
+  id: '0d9b6f0e-5f3c-4a57-9f0b-3c1f0c8f7a21',
   organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4',
   at: '2026-01-15T09:30:00.000Z',
   actor_id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3',
+  actor_kind: 'user',
   actor_name: 'ada@example.com',
   action: 'updateMember',
   target_id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y5',
@@ -78,10 +84,15 @@ const listAuditLog = route({
       schema: listSchema(
         Type.Object(
           {
-            id: Type.String(),
+            id: Type.String({ description: 'Says nothing about order or number.' }),
             organization_id: Type.String(),
             at: Type.String({ format: 'date-time' }),
             actor_id: Type.String(),
+            actor_kind: Type.Unsafe<ActorKind>({
+              type: 'string',
+              enum: [...actorKinds],
+              description: 'Whether it was a user or a server key.',
+            }),
             actor_name: Type.String({
               description: 'The e-mail address of the user or the name of the server key, at that time.',
             }),
@@ -109,9 +120,13 @@ const listAuditLog = route({
     const values = [organizations, actor_id, actions, target_id, start, end];
     const [counted] = await db.query<{ total: number }>(`SELECT count(*) AS total ${from}`, values, 'audit_log_count');
     const rows = await db.query<Row>(page, [...values, limit, offset], 'audit_log_page');
-    const data = rows.map((row) => ({ ...row, id: String(row.id), at: row.at.toISOString() }));
+    const data = rows.map((row) => ({ ...row, actor_kind: kindOf(row.actor_id), at: row.at.toISOString() }));
     return listAnswer(data, Number(counted?.total ?? 0), { limit, offset });
   },
 });
+
+function kindOf(actorId: string): ActorKind {
+  return actorId.startsWith('key_') ? 'key' : 'user';
+}
 
 export const auditLogRoutes: readonly Route<ApiDeps>[] = [listAuditLog];

@@ -1,7 +1,9 @@
 /** Accounts of users. */
 
+import { type Note, type Noted, nothingChanged } from '#api/audit-trail.ts';
 import type { Clock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
+import { plainEmail } from '#common/email-address.ts';
 import { firstCharacters } from '#common/first-characters.ts';
 import { newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
@@ -18,7 +20,7 @@ export interface Identity {
   readonly provider: string;
   /** The provider's id of the person, which does not change with their addresses. */
   readonly subject: string;
-  /** Verified addresses in lower case, the preferred one first; never empty. */
+  /** Verified addresses as accounts store them, the preferred one first; never empty. */
   readonly emails: readonly [string, ...string[]];
   readonly name: string;
 }
@@ -29,9 +31,10 @@ export interface Identity {
  */
 const joinMs = 30 * DAY_MS;
 
-/** An address in the form that accounts store. */
-export function plainEmail(text: string): string {
-  return text.trim().toLowerCase();
+/** The account that a provider's identity logs in to. */
+interface KnownPerson {
+  readonly userId: string;
+  readonly noted: Noted;
 }
 
 export class Accounts {
@@ -63,12 +66,12 @@ export class Accounts {
   }
 
   /**
-   * The id of the identity's account: the account that it logged in to before, whatever its address is now; otherwise
+   * The identity's account: the account that it logged in to before, whatever its address is now; otherwise
    * the account with one of its verified addresses and no other person of that provider (the preferred address wins);
    * otherwise, if allowed, a new account. An account whose address was unverified loses its password, second factor and
-   * logins.
+   * logins. Whatever changes is noted in the audit log of each of the person's organizations.
    */
-  async ofIdentity(identity: Identity, allowsSignup: boolean): Promise<string | null> {
+  async ofIdentity(identity: Identity, allowsSignup: boolean, note: Note): Promise<KnownPerson | null> {
     const now = new Date(this.#clock());
     const { provider, subject, emails } = identity;
     return this.#db.transaction(async (queries) => {
@@ -78,7 +81,7 @@ export class Accounts {
         `UPDATE user_identities SET last_login_at = $3, email = $4 WHERE provider = $1 AND subject = $2 RETURNING user_id`,
         [provider, subject, now, emails[0]],
       );
-      if (known) return known.user_id;
+      if (known) return { userId: known.user_id, noted: nothingChanged };
       let userId = await joinable(queries, identity, now);
       if (userId === null && allowsSignup) {
         // A second lookup finds an account that was created with that address concurrently.
@@ -93,7 +96,7 @@ export class Accounts {
         `INSERT INTO user_identities (provider, subject, user_id, email, created_at, last_login_at) VALUES ($1, $2, $3, $4, $5, $5)`,
         [provider, subject, userId, emails[0], now],
       );
-      return userId;
+      return { userId, noted: await note(queries, { organization_id: null, id: userId, actor: userId }) };
     });
   }
 

@@ -34,13 +34,17 @@ export class BrowserSessions {
   /**
    * Starts a session after a login. Null if the user was deleted or disabled, or the password changed, since it was
    * compared: the user's row is locked, so that a reset is either seen here or sees this session.
-   * @param replaced the browser's previous session, which ends.
+   * @param replaced the browser's previous session, which ends. @param organization_id the only one that the session may
+   * use.
    */
   async begin(
     userId: string,
     passwordHash: string,
     hash: Buffer,
-    replaced: SessionToken | null,
+    {
+      replaced = null,
+      organization_id = null,
+    }: { readonly replaced?: SessionToken | null; readonly organization_id?: string | null },
   ): Promise<BrowserSession | null> {
     const now = new Date(this.#clock());
     const [begun] = await this.#db.query<BrowserSession>(
@@ -54,10 +58,10 @@ export class BrowserSessions {
            SELECT id FROM browser_sessions WHERE token_hash = $6
            UNION (SELECT id FROM browser_sessions WHERE user_id = $1 ORDER BY created_at DESC OFFSET ${sessionsMax - 1})
            UNION SELECT id FROM expired))
-       INSERT INTO browser_sessions (id, user_id, token_hash, created_at, expires_at)
-       SELECT $3, live.id, $4, greatest($5, live.not_before), $5::timestamptz + interval '${idleMs} milliseconds' FROM live
+       INSERT INTO browser_sessions (id, user_id, token_hash, created_at, expires_at, organization_id)
+       SELECT $3, live.id, $4, greatest($5, live.not_before), $5::timestamptz + interval '${idleMs} milliseconds', $7 FROM live
        RETURNING created_at, expires_at`,
-      [userId, passwordHash, randomUUID(), hash, now, replaced?.hash ?? null],
+      [userId, passwordHash, randomUUID(), hash, now, replaced?.hash ?? null, organization_id],
       'browser_session_begin',
     );
     return begun ?? null;

@@ -24,7 +24,7 @@ export const changePassword = changingRoute({
   tag,
   summary: 'Change your password',
   description:
-    'Ends all your logins, in browsers and programs. The answer starts a new login of the same kind: the dashboard gets a new cookie, a program gets a token pair. Server keys stay valid. A wrong current password counts as a failed login.',
+    'Ends all your logins, in browsers and programs. The answer starts a new login of the same kind: the dashboard gets a new cookie, limited to the same organization as before, a program gets a token pair. Server keys stay valid. A wrong current password counts as a failed login.',
   body: Type.Object(
     {
       present_password: Type.String(password),
@@ -74,7 +74,8 @@ async function newLogin({ auth }: PeopleDeps, caller: UserCaller, passwordHash: 
   const { user_id } = caller;
   if (caller.session) {
     const { value, hash } = auth.cookies.issue(user_id);
-    const session = await auth.browserSessions.begin(user_id, passwordHash, hash, null);
+    const { organization_id } = caller.session;
+    const session = await auth.browserSessions.begin(user_id, passwordHash, hash, { organization_id });
     const headers: Record<string, string> = session ? { 'Set-Cookie': setCookie(value, SESSION_MS / 1000) } : {};
     return { status: 200, body: { changed: true }, headers };
   }

@@ -101,7 +101,7 @@ export const acceptInvitation = publicChange({
   body: Type.Object(
     {
       token,
-      name: Type.Optional(Type.String({ maxLength: 200 })),
+      name: Type.Optional(Type.String({ maxLength: 200, format: 'plain-line' })),
       password: Type.String({
         minLength: 1,
         maxLength: 1024,

@@ -9,10 +9,10 @@
  */
 import type { Clock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
+import { plainEmail } from '#common/email-address.ts';
 import { KeyedHash, type SecretKey } from '#common/encryption.ts';
 import { limitNetworks } from '#common/http/peer.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
-import { plainEmail } from './accounts.ts';
 
 const delayFirstMs = 1_000;
 const delayMaxMs = 900_000;

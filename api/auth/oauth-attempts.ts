@@ -62,19 +62,18 @@ export class OAuthAttempts {
   /**
    * Removes the attempt, so that only one of several callbacks gets it. Rejects a state of another provider or another
    * browser, or one that was put back with another code. @param shown hashes of the caller's proofs that it started the
-   * attempt.
+   * attempt. @param mustShow whether an attempt that is bound to nobody is rejected too.
    */
   async take(
-    provider: ProviderName,
-    state: string,
-    code: string,
+    { provider, state, code }: { readonly provider: ProviderName; readonly state: string; readonly code: string },
     shown: readonly Buffer[],
+    mustShow: boolean,
   ): Promise<TakenAttempt | null> {
     const [row] = await this.#db.query<Row>(
       `DELETE FROM oauth_states WHERE state_hash = $1 AND provider = $2
-          AND (binding_hash IS NULL OR binding_hash = ANY ($3::bytea[])) AND (code_hash IS NULL OR code_hash = $4)
+          AND (binding_hash IS NULL AND NOT $5 OR binding_hash = ANY ($3::bytea[])) AND (code_hash IS NULL OR code_hash = $4)
         RETURNING verifier, redirect_uri, expires_at, binding_hash, user_id`,
-      [hashOf(state), provider, shown, hashOf(code)],
+      [hashOf(state), provider, shown, hashOf(code), mustShow],
     );
     if (!row || row.expires_at.getTime() <= this.#clock()) return null;
     const { verifier, redirect_uri: redirectUri, expires_at: expiresAt, binding_hash, user_id: userId } = row;

@@ -1,7 +1,7 @@
 /**
  * Binds a login through a provider to the client that started it, so that a victim can't be made to finish an
- * attacker's login and use the attacker's account (RFC 9700, section 4.7). A page of this origin is bound by a cookie.
- * Other clients send a challenge and its verifier at the end (as in RFC 7636, between the client and this API); clients
+ * attacker's login and use the attacker's account (RFC 9700, section 4.7). A page of this origin is bound by a cookie,
+ * without which it completes no login. Other clients send a challenge and its verifier at the end (as in RFC 7636, between the client and this API); clients
  * without one must compare the state themselves.
  */
 import { createHash, randomBytes } from 'node:crypto';
@@ -24,10 +24,15 @@ export interface Binding {
   readonly cookie: ((state: string) => string) | null;
 }
 
+/** Whether the browser states that a page of this origin calls. */
+export function isOwnPage(secFetchSite: string): boolean {
+  return secFetchSite === 'same-origin';
+}
+
 /** @param secFetchSite the browser's description of the calling page (Fetch Metadata); empty for a program. */
 export function newBinding(codeChallenge: string | undefined, secFetchSite: string): Binding {
   if (codeChallenge !== undefined) return { hash: Buffer.from(codeChallenge, 'base64url'), cookie: null };
-  if (secFetchSite !== 'same-origin') return { hash: null, cookie: null };
+  if (!isOwnPage(secFetchSite)) return { hash: null, cookie: null };
   const value = randomBytes(32).toString('base64url');
   const attributes = `Max-Age=${ATTEMPT_SECONDS}; Path=/; Secure; HttpOnly; SameSite=Lax`;
   return { hash: hashOf(value), cookie: (state) => `${cookieName(state)}=${value}; ${attributes}` };

@@ -1,10 +1,15 @@
 import { Type } from 'typebox';
+import { nothingChanged } from '#api/audit-trail.ts';
+import type { Changes } from '#api/route.ts';
 import { forbidden, notFound, unauthorized, unavailable } from '#common/http/rejection.ts';
-import { shownBindings } from './oauth-binding.ts';
-import { authRoute, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
+import { routesOf } from '#common/http/route.ts';
+import { isOwnPage, shownBindings } from './oauth-binding.ts';
+import { type AuthDeps, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
 import { refusedSecondStep } from './second-step.ts';
 
-export const oauthCallback = authRoute({
+const changingRoute = routesOf<AuthDeps, null, Changes>();
+
+export const oauthCallback = changingRoute({
   method: 'POST',
   path: '/auth/oauth/{provider}/callback',
   operationId: 'completeOAuthLogin',
@@ -40,26 +45,28 @@ export const oauthCallback = authRoute({
   bodyExample: { code: '4/0AbCdEf', state: 'b1kq0b8F7b3s0oYFvX1n5bK2bqJ8o1oPpZrYwq0c9uE' },
   answers: { 200: { description: 'A token pair.', schema: TokenPairSchema, example: tokenPairExample } },
   refuse: ({ auth }, params) => (auth.providers.has(params.provider) ? null : notFound()),
-  async handle({ auth }, { params, body, header, ip }) {
+  async handle({ auth }, { params, body, header, ip, note }) {
     const provider = auth.providers.get(params.provider);
     if (!provider) return notFound();
     const shown = shownBindings(body.state, body.code_verifier, header('cookie'));
-    const attempt = await auth.attempts.take(provider.name, body.state, body.code, shown);
+    const mustShow = isOwnPage(header('sec-fetch-site'));
+    const attempt = await auth.attempts.take({ provider: provider.name, ...body }, shown, mustShow);
     if (!attempt)
       return unauthorized(
         'This login was started by another client, has expired, or is already complete. Start again.',
       );
-    let { userId } = attempt;
-    if (userId === null) {
+    let person = attempt.userId === null ? null : { userId: attempt.userId, noted: nothingChanged };
+    if (person === null) {
       const identity = await provider.identity(attempt, body.code);
       if (identity === 'unavailable')
         return unavailable('The identity provider is not responding. Start the login again later.');
       if (identity === 'refused')
         return unauthorized('The identity provider rejected this login, or did not confirm an e-mail address.');
-      userId = await auth.accounts.ofIdentity(identity, auth.allowsSignup);
+      person = await auth.accounts.ofIdentity(identity, auth.allowsSignup, note);
     }
-    const account = userId === null ? null : await auth.accounts.byId(userId);
-    if (!account) return forbidden('There is no account for this e-mail address. Ask an administrator to create one.');
+    const account = person && (await auth.accounts.byId(person.userId));
+    if (!person || !account)
+      return forbidden('There is no account for this e-mail address. Ask an administrator to create one.');
     const refusal = await refusedSecondStep(auth, account, body.totp_code, ip);
     if (refusal) {
       await auth.attempts.putBack(provider.name, attempt, body.code, account.id);
@@ -67,7 +74,7 @@ export const oauthCallback = authRoute({
     }
     const pair = await auth.sessions.begin(account.id, null);
     return pair
-      ? { status: 200, body: pair }
+      ? { status: 200, body: pair, noted: person.noted }
       : forbidden('There is no account for this e-mail address. Ask an administrator to create one.');
   },
 });

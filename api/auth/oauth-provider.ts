@@ -1,7 +1,9 @@
 /** A person's identity from Google (OpenID Connect) or GitHub (OAuth 2.0 and an API). */
 import { createHash } from 'node:crypto';
+import { isEmailAddress, plainEmail } from '#common/email-address.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
-import { type Identity, plainEmail } from './accounts.ts';
+import { isPlainLine, plainName } from '#common/visible-text.ts';
+import type { Identity } from './accounts.ts';
 import { type ClientCredentials, type LoginAttempt, OAuthClient, outcomeOf, providerUrl } from './oauth-client.ts';
 
 export type ProviderName = 'google' | 'github';
@@ -10,7 +12,8 @@ export type ProviderName = 'google' | 'github';
 const METADATA_MS = 60 * 60 * 1000;
 
 /**
- * `refused`: the provider did not accept the code, or confirmed no e-mail address. `unavailable`: it does not respond.
+ * `refused`: the provider did not accept the code, confirmed no e-mail address, or says what cannot be. `unavailable`: it
+ * does not respond.
  */
 export type IdentityOutcome = Identity | 'refused' | 'unavailable';
 
@@ -58,14 +61,7 @@ class Google implements OAuthProvider {
       const client = await this.#client();
       const { claims } = await client.exchange(attempt, code, nonceOf(attempt));
       const { sub, email, email_verified, name } = claims;
-      if (typeof sub !== 'string' || sub === '') return 'refused';
-      if (typeof email !== 'string' || email === '' || email_verified !== true) return 'refused';
-      return {
-        provider: this.name,
-        subject: sub,
-        emails: [plainEmail(email)],
-        name: typeof name === 'string' ? name : '',
-      };
+      return identityOf(this.name, sub, email_verified === true ? [email] : [], name);
     } catch (error) {
       return outcomeOf(error);
     }
@@ -107,10 +103,7 @@ class Github implements OAuthProvider {
         this.#client.read(new URL(`${this.#api}/user/emails?per_page=100`), accessToken),
         this.#client.read(new URL(`${this.#api}/user`), accessToken),
       ]);
-      const [preferred, ...others] = verifiedEmails(emails);
-      const subject = idOf(user);
-      if (preferred === undefined || subject === null) return 'refused';
-      return { provider: this.name, subject, emails: [preferred, ...others], name: nameOf(user) };
+      return identityOf(this.name, idOf(user), verifiedEmails(emails), nameOf(user));
     } catch (error) {
       return outcomeOf(error);
     }
@@ -122,14 +115,37 @@ function nonceOf(attempt: LoginAttempt): string {
   return createHash('sha256').update(`nonce:${attempt.verifier}`).digest('base64url');
 }
 
-function verifiedEmails(answer: unknown): string[] {
+const SUBJECT_CHARACTERS_MAX = 255;
+
+/**
+ * A provider may pass on whatever a person has written there, so nothing of it is taken for granted. Texts that are no
+ * address are left out; without an address, or with an id or a name that is no text, the login is refused.
+ */
+function identityOf(
+  provider: ProviderName,
+  subject: unknown,
+  addresses: readonly unknown[],
+  name: unknown = '',
+): IdentityOutcome {
+  if (typeof subject !== 'string' || subject === '' || subject.length > SUBJECT_CHARACTERS_MAX) return 'refused';
+  if (!isPlainLine(subject)) return 'refused';
+  const [preferred, ...others] = addresses
+    .filter((one): one is string => typeof one === 'string' && isEmailAddress(one))
+    .map(plainEmail);
+  if (preferred === undefined) return 'refused';
+  if (typeof name !== 'string' && name !== null) return 'refused';
+  if (name !== null && /[\0\p{Cs}]/u.test(name)) return 'refused';
+  return { provider, subject, emails: [preferred, ...others], name: plainName(name ?? '') };
+}
+
+/** The preferred one first. */
+function verifiedEmails(answer: unknown): unknown[] {
   if (!Array.isArray(answer)) return [];
-  const found: { email: string; isPrimary: boolean }[] = [];
+  const found: { email: unknown; isPrimary: boolean }[] = [];
   for (const entry of answer as unknown[]) {
-    if (typeof entry !== 'object' || entry === null) continue;
-    if (!('email' in entry) || typeof entry.email !== 'string' || entry.email === '') continue;
+    if (typeof entry !== 'object' || entry === null || !('email' in entry)) continue;
     if (!('verified' in entry) || entry.verified !== true) continue;
-    found.push({ email: plainEmail(entry.email), isPrimary: 'primary' in entry && entry.primary === true });
+    found.push({ email: entry.email, isPrimary: 'primary' in entry && entry.primary === true });
   }
   return found.sort((a, b) => Number(b.isPrimary) - Number(a.isPrimary)).map(({ email }) => email);
 }
@@ -140,10 +156,11 @@ function idOf(user: unknown): string | null {
   return Number.isSafeInteger(user.id) ? String(user.id) : null;
 }
 
-function nameOf(user: unknown): string {
+/** GitHub's users need not have a name. */
+function nameOf(user: unknown): unknown {
   if (typeof user !== 'object' || user === null) return '';
-  if ('name' in user && typeof user.name === 'string' && user.name !== '') return user.name;
-  return 'login' in user && typeof user.login === 'string' ? user.login : '';
+  if ('name' in user && user.name !== '' && user.name !== null) return user.name;
+  return 'login' in user ? user.login : '';
 }
 
 /** Both calls of a login must use exactly the same URL, and the client sends it without a query. */

@@ -240,7 +240,7 @@ test('a login that a password reset overtakes gets no session', async () => {
     user.id,
   ]);
   const sessions = new BrowserSessions(origin.db, systemClock);
-  expect(await sessions.begin(user.id, `${stored?.password_hash}-older`, Buffer.alloc(32), null)).toBeNull();
+  expect(await sessions.begin(user.id, `${stored?.password_hash}-older`, Buffer.alloc(32), {})).toBeNull();
 });
 
 test('a session needs the second factor of the account', async () => {

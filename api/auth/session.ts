@@ -58,7 +58,7 @@ export const beginSession = authRoute({
     const replaced = auth.cookies.read(header('cookie'));
     return passwordLogin(auth, body, ip, async (userId, passwordHash) => {
       const { value, hash } = auth.cookies.issue(userId);
-      const session = await auth.browserSessions.begin(userId, passwordHash, hash, replaced);
+      const session = await auth.browserSessions.begin(userId, passwordHash, hash, { replaced });
       if (!session) return null;
       const headers = { 'Set-Cookie': setCookie(value, SESSION_MS / 1000) };
       return { status: 201, body: sessionBody(userId, session), headers };

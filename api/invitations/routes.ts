@@ -7,6 +7,7 @@ import { addMail, type MailParts } from '#api/mail-outbox.ts';
 import { type MailLanguage, mailLanguages } from '#api/mail-texts.ts';
 import { newInvitationToken } from '#api/people.ts';
 import { changingRoute, route } from '#api/route.ts';
+import { EMAIL_CHARACTERS_MAX, plainEmail } from '#common/email-address.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 import { newId } from '#common/ids.ts';
@@ -52,7 +53,7 @@ const createInvitation = changingRoute({
       organization_id: Type.Optional(
         Type.String({ description: 'Optional for a user who belongs to exactly one organization.' }),
       ),
-      email: Type.String({ format: 'email', maxLength: 320 }),
+      email: Type.String({ format: 'email', maxLength: EMAIL_CHARACTERS_MAX }),
       role: invitationFields.role,
       language: Type.Optional(
         Type.Unsafe<MailLanguage>({
@@ -96,7 +97,7 @@ const createInvitation = changingRoute({
     if (organizationId instanceof Rejection) return organizationId;
     const denied = refuseManaging(caller, organizationId);
     if (denied) return denied;
-    const email = wanted.email.trim().toLowerCase();
+    const email = plainEmail(wanted.email);
     const members = await db.query(isMember, [organizationId, email]);
     if (members.length > 0) return invalid('email', 'is already a member of the organization');
     const { token, hash } = newInvitationToken();

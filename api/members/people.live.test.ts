@@ -323,6 +323,11 @@ test('a session that is limited to an organization sees only that one, until the
     (await send('GET', '/me', headers)).body as { organization_id: string | null; organizations: readonly unknown[] };
   const me = await meOf(limited);
   expect([me.organization_id, me.organizations.length]).toEqual([second.organization_id, 2]);
+  const passwords = { present_password: secret, new_password: `${secret} and two more` };
+  const changed = await send('POST', '/me/password', limited, passwords);
+  limited.Cookie = changed.cookie.split(';')[0] ?? '';
+  expect([changed.status, (await meOf(limited)).organization_id]).toEqual([200, second.organization_id]);
+  expect(await seenBy(limited)).toEqual([second.organization_id]);
   // The person is a viewer there.
   const app = { name: 'No', organization_id: person.organization_id };
   expect((await send('POST', '/apps', limited, app)).status).toBe(403);

@@ -6,6 +6,7 @@ import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { isStorableTime } from '#common/storable-time.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
+import { plainName } from '#common/visible-text.ts';
 import {
   newPageToken,
   type SharedPageRow,
@@ -116,7 +117,7 @@ export const createSharedPage = changingRoute({
     const { token, hash } = newPageToken();
     const done = await tenancy.within(tenantOf(caller, [subject.organization_id]), async (tenant) => {
       await tenant.query(purge, [KEPT_DAYS]);
-      const name = firstCharacters((body.name ?? subject.name).trim(), 100);
+      const name = firstCharacters(body.name?.trim() ?? plainName(subject.name), 100);
       const times = [new Date(nowMs), expires_at === undefined ? null : new Date(expires_at)];
       const about = [link_id ?? null, campaign ?? null, name, hash, passwordHash, shows_revenue, caller.user_id];
       const [made] = await tenant.query<SharedPageRow>(insertion, [newId('shp', nowMs), ...about, ...times]);

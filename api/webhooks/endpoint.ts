@@ -100,7 +100,7 @@ export const urlSchema = Type.String({
   minLength: 1,
   description: 'An https URL that is reachable from the Internet. Redirects are not followed.',
 });
-export const descriptionSchema = Type.String({ maxLength: 300 });
+export const descriptionSchema = Type.String({ maxLength: 300, format: 'plain-line' });
 const appIds = Type.Array(Type.String(), {
   minItems: 1,
   maxItems: 100,

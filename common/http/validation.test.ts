@@ -20,6 +20,15 @@ test('a refused form comes with an example of it', () => {
   ]);
 });
 
+test('a name is told apart from one that has nothing to see, and from one that hides something', () => {
+  const check = bodyValidator(Type.Object({ name: Type.String({ format: 'visible' }) }));
+  const messageOf = (name: string) => check({ name })?.errors?.[0]?.message;
+  expect(messageOf('\u200b')).toBe('must have a visible character');
+  for (const name of ['ann@a.test\u202e', 'a\nb', 'a\u2028b', 'a\0', '\ud800a'])
+    expect(messageOf(name)).toContain('line breaks');
+  expect(messageOf('می‌خواهم 👩‍👩‍👧')).toBeUndefined();
+});
+
 test('a date-time is one that JavaScript and Postgres both have', () => {
   const check = queryValidator(Type.Object({ start: Type.String({ format: 'date-time' }) }));
   const faultsOf = (start: string) => check({ start })?.errors?.map(({ field }) => field) ?? [];

@@ -2,7 +2,8 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import addFormats from 'ajv-formats';
 import type { TSchema } from 'typebox';
-import { hasGlyph } from '#common/visible-text.ts';
+import { isEmailAddress } from '#common/email-address.ts';
+import { hasGlyph, isPlainLine } from '#common/visible-text.ts';
 import { type FieldError, invalidFields, type Rejection } from './rejection.ts';
 
 const options = {
@@ -27,7 +28,9 @@ function withFormats(ajv: Ajv): Ajv {
   const isDateTime = dateTime.validate as (text: string) => boolean;
   // Neither Date nor Postgres has leap seconds as they are written, and Postgres has no year 0.
   ajv.addFormat('date-time', (text: string) => isDateTime(text) && Date.parse(text) >= YEAR_1_MS);
-  return ajv.addFormat('visible', hasGlyph);
+  ajv.addFormat('email', isEmailAddress);
+  ajv.addFormat('plain-line', isPlainLine);
+  return ajv.addFormat('visible', (text: string) => hasGlyph(text) && isPlainLine(text));
 }
 
 const bodies = withFormats(new Ajv(options));
@@ -120,8 +123,15 @@ const formatTexts = new Map([
   ['email', 'must be an e-mail address'],
   ['ipv4', 'must be an IP address'],
   ['ipv6', 'must be an IP address'],
+  ['plain-line', 'must not contain line breaks, or control, text-direction, or invisible characters'],
   ['visible', 'must have a visible character'],
 ]);
+
+/** @param data the value, whose format has several rules in the case of names. */
+function formatText(format: string, data: unknown): string {
+  const broken = format === 'visible' && typeof data === 'string' && hasGlyph(data) ? 'plain-line' : format;
+  return formatTexts.get(broken) ?? `must be a valid ${format}`;
+}
 
 function typesText(types: unknown): string {
   const names = (Array.isArray(types) ? types : [types]).map((type) => typeNames[String(type)] ?? String(type));
@@ -171,7 +181,7 @@ function messageOf(error: ErrorObject, whole: string): string {
     case 'pattern':
       return `has characters or a format that is not allowed${exampleOf(error)}`;
     case 'format':
-      return formatTexts.get(String(error.params['format'])) ?? `must be a valid ${String(error.params['format'])}`;
+      return formatText(String(error.params['format']), error.data);
     default:
       return error.message ?? 'is not valid';
   }

@@ -1,6 +1,7 @@
 /** The audit log, for owners: who changed what, and when. It contains names of fields, not values. */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
+import { actorOf } from '#dashboard/actor.ts';
 import { useAddress, useView } from '#dashboard/address.ts';
 import { type Answer, call, type Query } from '#dashboard/api.ts';
 import type { Column } from '#dashboard/csv.ts';
@@ -28,7 +29,17 @@ const kinds: Readonly<Record<string, readonly string[]>> = {
     ...['updateMember', 'removeMember', 'createInvitation', 'deleteInvitation', 'acceptInvitation'],
     ...['acceptOwnInvitation', 'updateOrganization'],
   ],
-  accounts: [...['changePassword', 'resetPassword', 'setUpTotp', 'confirmTotp', 'disableTotp', 'deleteSession']],
+  accounts: [
+    ...[
+      'changePassword',
+      'resetPassword',
+      'completeOAuthLogin',
+      'setUpTotp',
+      'confirmTotp',
+      'disableTotp',
+      'deleteSession',
+    ],
+  ],
   links: [
     ...['createLink', 'updateLink', 'deleteLink', 'upsertLink'],
     ...['bulkCreateLinks', 'bulkUpdateLinks', 'bulkDeleteLinks', 'setLinkPassword', 'deleteLinkPassword'],
@@ -130,6 +141,7 @@ const csvColumns: readonly Column<Entry>[] = [
   ['at', ({ at }) => at],
   ['organization_id', ({ organization_id }) => organization_id],
   ['actor_id', ({ actor_id }) => actor_id],
+  ['actor_kind', ({ actor_kind }) => actor_kind],
   ['actor_name', ({ actor_name }) => actor_name],
   ['action', ({ action }) => action],
   ['target_id', ({ target_id }) => target_id],
@@ -145,7 +157,7 @@ function PersonChoice({ rows }: { readonly rows: readonly Entry[] }) {
   const members = useQuery({ queryKey: ['members', query], queryFn: () => call('GET /members', { query }) });
   const names = new Map<string, string>();
   for (const { user_id, name, email } of members.data?.data ?? []) names.set(user_id, name || email);
-  for (const { actor_id, actor_name } of rows) if (!names.has(actor_id)) names.set(actor_id, actor_name || actor_id);
+  for (const row of rows) if (!names.has(row.actor_id)) names.set(row.actor_id, actorOf(row));
   const person = get('person') ?? '';
   if (person !== '' && !names.has(person)) names.set(person, person);
   return (
@@ -178,7 +190,7 @@ function EntryTable({ rows, zone }: { readonly rows: readonly Entry[]; readonly 
           {rows.map((entry) => (
             <tr key={entry.id}>
               <td className="nowrap muted">{time(entry.at, zone)}</td>
-              <td className="breaks">{entry.actor_name || entry.actor_id}</td>
+              <td className="breaks">{actorOf(entry)}</td>
               {hasMany ? (
                 <td className="hide-narrow">{organizations.find(({ id }) => id === entry.organization_id)?.name}</td>
               ) : null}

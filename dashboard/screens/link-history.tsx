@@ -1,6 +1,7 @@
 /** The changes to a link, by whom and when. Only owners can read the audit log. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { actorOf } from '#dashboard/actor.ts';
 import { useView } from '#dashboard/address.ts';
 import { call } from '#dashboard/api.ts';
 import { time } from '#dashboard/format.ts';
@@ -80,7 +81,7 @@ function History({ id, updatedAt, organization }: HistoryProps) {
               {rows.map((entry) => (
                 <tr key={entry.id}>
                   <td className="nowrap">{time(entry.at, timezone)}</td>
-                  <td>{entry.actor_name || entry.actor_id}</td>
+                  <td>{actorOf(entry)}</td>
                   <td>{named('history.action', entry.action)}</td>
                   <td className="hide-narrow">
                     <span className="row wrap">

@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import { verifyPassword } from '#api/auth/password.ts';
 import { MINUTE_MS } from '#common/durations.ts';
+import { plainEmail } from '#common/email-address.ts';
 import { Worker } from '#common/process/worker.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { loginFile, readLogin } from './made-once.ts';
@@ -42,7 +43,7 @@ export class FirstLoginWatch {
     if (login === undefined) return;
     const [user] = await this.#db.query<{ password_hash: string | null }>(
       'SELECT password_hash FROM users WHERE email = $1 AND deleted_at IS NULL',
-      [login.email.trim().toLowerCase()],
+      [plainEmail(login.email)],
     );
     const hash = user?.password_hash ?? '';
     if (hash !== '' && hash === this.#compared) return;
