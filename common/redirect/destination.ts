@@ -140,7 +140,15 @@ export function webDestination(
   if (url === null) return null;
   if (text.includes('utm_')) append(url, missing(utm, new Set(url.searchParams.keys())));
   const { href, hostname } = url;
-  return { kind: 'web', href, redirect: redirectHead + href, host: hostname, url: text, utm, visitWins: query_merge === 'visit' };
+  return {
+    kind: 'web',
+    href,
+    redirect: redirectHead + href,
+    host: hostname,
+    url: text,
+    utm,
+    visitWins: query_merge === 'visit',
+  };
 }
 
 function parsedWebUrl(text: string): URL | null {
