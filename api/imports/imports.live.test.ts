@@ -166,7 +166,7 @@ test.each([';', ',', '|', '\t'])(
     expect(await step(id, 'check')).toMatchObject({ rows: { new: 2, unsupported: 0 } });
     expect((await rowsOf(id)).map(({ line }: { line: number }) => line)).toEqual([3, 4]);
     await step(id, 'confirm');
-    const bare = await uploaded(app, 'yourls', text(rows.slice(1)));
+    const bare = await uploaded(await newApp(), 'yourls', text(rows.slice(1)));
     expect(await step(bare, 'check')).toMatchObject({ rows: { new: 2, unsupported: 0 } });
     await step(bare, 'confirm');
   },
