@@ -309,6 +309,10 @@ test('the audit log shows who changed what, filtered by person and kind, and is 
     .split('\r\n');
   expect(lines).toHaveLength(2);
   expect(lines[1]).toContain(`${boss.email},createApp,${app.id},name,`);
+  const { key } = (await boss.call('POST', '/keys', { name: boss.email, scopes: ['apps:write'] })).body;
+  expect((await stage.api.call(key, 'POST', '/apps', { name: 'By a key' })).status).toBe(201);
+  await page.reload();
+  await page.getByRole('cell', { name: `Server key “${boss.email}”` }).waitFor();
   expect(faults).toEqual([]);
   await browser.close();
   const other = await stage.loggedIn(member);
