@@ -22,7 +22,7 @@ import { Stack } from './stack.ts';
 
 const SLOW_CLIENTS = 60;
 /** A body or a head has 10 seconds; connections are checked every few seconds. */
-const SLOW_DEADLINE_MS = 17_000;
+const SLOW_DEADLINE_MS = 30_000;
 const MEMORY_GROWTH_MIB = 64;
 /** The two busy cores are shared with the abusers: a stalled event loop would be far slower than this. */
 const P99_MS = 400;
