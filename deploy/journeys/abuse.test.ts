@@ -21,7 +21,7 @@ import type { Latencies } from './probe.ts';
 import { Stack } from './stack.ts';
 
 const SLOW_CLIENTS = 60;
-/** A body or a head has 10 seconds; connections are checked every few seconds. */
+/** A head has 10 seconds, a body 20 before its rate counts; connections are checked every few seconds. */
 const SLOW_DEADLINE_MS = 30_000;
 const MEMORY_GROWTH_MIB = 64;
 /** The two busy cores are shared with the abusers: a stalled event loop would be far slower than this. */
