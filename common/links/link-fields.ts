@@ -13,11 +13,6 @@ import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
 const DATA_BYTES_MAX = 10_240;
 /** Of a link that is created with an app's public key. */
 const SDK_DATA_BYTES_MAX = 4_096;
-/**
- * Of a code that is chosen with an app's public key: a code stays taken for ever, and whoever has the app has the key, so
- * words that people would choose are left to them.
- */
-const SDK_CODE_CHARACTERS_MIN = 12;
 const PATH_CHARACTERS_MAX = 2048;
 /** The maximum length that is stored in the log with each click. */
 export const CAMPAIGN_CHARACTERS_MAX = 255;
@@ -157,15 +152,9 @@ export const sharedChangesBody = Type.Object(
   },
   { additionalProperties: false, minProperties: 1, title: 'SharedLinkChanges' },
 );
-const sdkCode = Type.String({
-  minLength: SDK_CODE_CHARACTERS_MIN,
-  pattern: '^[A-Za-z0-9_-]{3,64}$',
-  examples: ['invite-of-ada-7'],
-  description: `Generated at random if absent, with 7 characters. A chosen code has at least ${SDK_CODE_CHARACTERS_MIN}; shorter ones are chosen with POST /links.`,
-});
 /** The same for SDKs. Unknown fields are ignored, because old SDKs are used for years. */
 export const newSdkLinkBody = Type.Object(
-  { app_id, path, ...optional({ ...others, short_code: sdkCode, data: dataField(SDK_DATA_BYTES_MAX) }) },
+  { app_id, path, ...optional({ ...others, data: dataField(SDK_DATA_BYTES_MAX) }) },
   { title: 'NewSdkLink' },
 );
 /** The body that changes a link: any of the fields, at least one. */

@@ -49,21 +49,3 @@ test('the title, which is for the team, is in no answer about a match or an inst
   expect([match.body.link.short_code, install.body.link.short_code]).toEqual(['summer', 'summer']);
   expect(JSON.stringify([match.body, install.body])).not.toContain(secret.title);
 });
-
-test.each(['login', 'app', 'sale-2026', 'elevenchars'])(
-  'the public key of an app does not take the short code %s, which people would choose',
-  async (short_code) => {
-    const { key } = await edge.app();
-    const answer = await edge.post('/sdk/links', key, { path: '/x', short_code });
-    expect([answer.status, answer.body.error.details.field]).toEqual([400, 'short_code']);
-    expect(answer.body.error.message).toContain('at least 12 characters');
-  },
-);
-
-test('a short code of 12 characters or more can be chosen with the public key; without one, a short one is made', async () => {
-  const { key } = await edge.app();
-  const chosen = await edge.post('/sdk/links', key, { path: '/x', short_code: 'invite-of-ad' });
-  expect([chosen.status, chosen.body.short_code]).toEqual([201, 'invite-of-ad']);
-  const made = await edge.post('/sdk/links', key, { path: '/x' });
-  expect([made.status, made.body.short_code.length]).toEqual([201, 7]);
-});
