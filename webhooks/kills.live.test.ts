@@ -316,7 +316,10 @@ test('messages claimed by a killed process are delivered when the lease ends, no
 }, async () => {
   const facts = await Facts.begin();
   await facts.add();
-  await webhooks.killAtTrigger('AFTER UPDATE ON webhook_messages FOR EACH ROW WHEN (NEW.lease IS NOT NULL)');
+  // The receiver answers nothing, so what was claimed stays so.
+  receiver.answer = () => undefined;
+  await webhooks.killWhen(() => receiver.received.length > 0);
+  const unanswered = receiver.received.length;
   const claimed = (await rows()).filter(({ lease }) => lease !== null);
   expect(claimed.length).toBeGreaterThan(0);
   const endMs = Math.min(...claimed.map(({ due_at }) => due_at.getTime()));
@@ -332,5 +335,5 @@ test('messages claimed by a killed process are delivered when the lease ends, no
   const early = [...arrivals].filter(([, atMs]) => atMs < endMs).map(([id]) => id);
   expect(early.length).toBeGreaterThan(0);
   expect(early.filter((id) => claimed.some((one) => one.id === id))).toEqual([]);
-  expect(receiver.received).toHaveLength(facts.expected.length);
+  expect(receiver.received).toHaveLength(unanswered + facts.expected.length);
 });
