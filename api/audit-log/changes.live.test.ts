@@ -233,8 +233,8 @@ function described(): string[] {
     .map(([, { operationId }]) => operationId);
 }
 
-/** All rows of all tables but those of logins and limits, as text. */
-async function everything(without: readonly string[] = []): Promise<string> {
+/** All rows of all tables but those of logins and limits, as text by table. */
+async function everything(without: readonly string[] = []): Promise<Map<string, string>> {
   const tables = await api.db.query<{ name: string }>(
     `SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL ($1) ORDER BY 1`,
     [['idempotency_keys', 'refresh_tokens', 'outbox', ...without]],
@@ -243,24 +243,36 @@ async function everything(without: readonly string[] = []): Promise<string> {
     ({ name }) =>
       `SELECT '${name}' AS name, coalesce(string_agg(t::text, E'\\n' ORDER BY t::text), '') AS rows FROM ${name} t`,
   );
-  return JSON.stringify(await api.db.query(sql.join(' UNION ALL ')));
+  const all = await api.db.query<{ name: string; rows: string }>(sql.join(' UNION ALL '));
+  return new Map(all.map(({ name, rows }) => [name, rows]));
 }
 
 test('each changing operation is in this list', () => {
   expect([...Object.keys(operations), ...withoutRows].sort()).toEqual(described().sort());
 });
 
+/** What is wrong with the call while the audit log takes no rows. */
+async function unwritten(by: string, [method, path, body]: Call, usesUp: readonly string[] = []): Promise<string> {
+  const before = await everything(usesUp);
+  await api.db.execute('ALTER TABLE audit_log ADD CONSTRAINT unwritable CHECK (false) NOT VALID');
+  const refused = await api.call(by, method, path, body);
+  await api.db.execute('ALTER TABLE audit_log DROP CONSTRAINT unwritable');
+  if (refused.status !== 500) return `status ${refused.status}`;
+  const after = await everything(usesUp);
+  const changed = [...after].filter(([name, rows]) => rows !== before.get(name)).map(([name]) => name);
+  return changed.length > 0 ? `changed ${changed.join()}` : '';
+}
+
 test('each change by a person of two organizations is undone if it cannot be noted, and has one row in its organization', async () => {
   const wrong: string[] = [];
   for (const [operation, { call, organizations = () => [b], isPublic, usesUp }] of Object.entries(operations)) {
     const [method, path, body] = await call();
     const by = isPublic ? '' : token;
-    const before = await everything(usesUp);
-    await api.db.execute('ALTER TABLE audit_log ADD CONSTRAINT unwritable CHECK (false) NOT VALID');
-    const refused = await api.call(by, method, path, body);
-    await api.db.execute('ALTER TABLE audit_log DROP CONSTRAINT unwritable');
-    if (refused.status !== 500) wrong.push(`${operation} without a row: ${refused.status}`);
-    if ((await everything(usesUp)) !== before) wrong.push(`${operation} without a row changed something`);
+    const asked = [method, path, body] as const;
+    // The API also writes by itself now and then; what the call changed, it would change each time.
+    let fault = await unwritten(by, asked, usesUp);
+    if (fault.startsWith('changed')) fault = await unwritten(by, asked, usesUp);
+    if (fault !== '') wrong.push(`${operation} without a row: ${fault}`);
     const [{ last } = { last: 0 }] = await api.db.query<{ last: number }>('SELECT max(id) AS last FROM audit_log');
     const again = operation === 'disableTotp' ? { totp_code: recoveryCodes.pop() } : body;
     const reply = await api.call(by, method, path, again);

@@ -59,7 +59,7 @@ export async function fuzz(target: FuzzTarget, count: number, seed: number, firs
       const url = new URL(location);
       // An app's own page is a redirect without a click.
       if (url.search === '?root=1') continue;
-      const number = /[?&]n=(\w+)/.exec(url.search)?.[1];
+      const number = /(?:^\?|&)n=(\w+)/.exec(url.search)?.[1];
       const clickId = /click_id=(\w+)/.exec(url.searchParams.get('referrer') ?? '')?.[1];
       if (number !== undefined) redirected.set(number, (redirected.get(number) ?? 0) + 1);
       if (clickId !== undefined) clickIds.add(clickId);
