@@ -9,7 +9,7 @@ import { jsonText } from './exact-numbers.ts';
 type Link = Operations['GET /links']['answer']['data'][number];
 
 const texts = [
-  ...['url', 'short_code', 'title', 'path', 'ios_url', 'android_url', 'fallback_url', 'campaign', 'external_id'],
+  ...['url', 'title', 'short_code', 'path', 'ios_url', 'android_url', 'fallback_url', 'campaign', 'external_id'],
   ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'],
   ...['og_title', 'og_description', 'og_image_url', 'expires_at', 'expired_url', 'tap_page'],
 ] as const satisfies readonly (keyof Link)[];
