@@ -1,5 +1,6 @@
 /** Calls of the API. The session is a cookie that scripts cannot read; the header marks requests as the dashboard's. */
 import type { Operations } from './api-types.d.ts';
+import { parseExact } from './exact-numbers.ts';
 
 type Name = keyof Operations;
 export type Answer<N extends Name> = Operations[N]['answer'];
@@ -14,6 +15,8 @@ interface Sent<N extends Name> {
   readonly file?: Blob;
   /** Sent without the session. */
   readonly isAnonymous?: true;
+  /** Keeps all digits of the answer's numbers: dashboard/exact-numbers.ts. */
+  readonly isExact?: true;
 }
 
 /** An error response of the API; `status` 0 if there was no response. */
@@ -57,7 +60,8 @@ export async function call<N extends Name>(name: N, sent: Sent<N> = {}): Promise
   } catch {
     throw new ApiFailure(0, '');
   }
-  const json: unknown = await response.json().catch(() => null);
+  const parsed = sent.isExact ? response.text().then(parseExact) : response.json();
+  const json: unknown = await parsed.catch(() => null);
   if (!response.ok) throw failureOf(response, json);
   // The API checks its responses against the schemas from which these types are generated.
   return json as Answer<N>;

@@ -4,21 +4,27 @@ export type Column<Row> = readonly [title: string, of: (row: Row) => string | nu
 
 /** Line ends follow RFC 4180, and the byte order mark tells spreadsheets that the file is UTF-8. */
 export function csvOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
-  const lines = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, of]) => of(row)))];
-  return `\ufeff${lines.map((cells) => cells.map(cellOf).join(',')).join('\r\n')}\r\n`;
+  return `\ufeff${lineOf(columns.map(([title]) => title))}${linesOf(columns, rows)}`;
 }
 
+/** More rows of the same file. */
+export function linesOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
+  return rows.map((row) => lineOf(columns.map(([, of]) => of(row)))).join('');
+}
+
+const lineOf = (cells: readonly (string | number)[]) => `${cells.map(cellOf).join(',')}\r\n`;
+
 /**
- * Text that a spreadsheet treats as a formula (OWASP, CSV injection), also after characters that some treat as the end
- * of a cell.
+ * The place before text that a spreadsheet treats as a formula (OWASP, CSV injection), also after characters that some treat
+ * as the end of a cell. Text that has the mark already gets another one, so that an import can take one away
+ * (api/imports/own-links.ts).
  */
-const beforeFormula = /(^|[;,|"\t\r\n])(?=[^\S\t\r\n]*[=+\-@＝＋－＠])/g;
+const beforeFormula = /(?<=^|[;,|"\t\r\n])(?='*[^\S\t\r\n]*[=+\-@＝＋－＠])|^(?='*[;\t\r\n])/g;
 
 /** Text that a spreadsheet would treat as a formula is marked as text. */
 function cellOf(value: string | number): string {
   if (typeof value === 'number') return String(value);
-  const inert = value.replaceAll(beforeFormula, "$1'");
-  const safe = /^[;\t\r\n]/.test(inert) ? `'${inert}` : inert;
+  const safe = value.replaceAll(beforeFormula, "'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
@@ -33,13 +39,4 @@ export function headerOf(text: string): string[] {
     const value = at === 0 ? cell : cell.slice(1);
     return (value.startsWith('"') ? value.slice(1, -1).replaceAll('""', '"') : value).trim();
   });
-}
-
-export function download(content: Blob, name: string): void {
-  const url = URL.createObjectURL(content);
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

@@ -22,7 +22,11 @@ import { layoutOf } from './import-columns.ts';
 import type { ImportApp, ImportedLink, ReadOptions, RowFault } from './import-row.ts';
 import type { ImportRun } from './import-run.ts';
 import { readRow } from './link-reader.ts';
+import { readOwnRow } from './own-links.ts';
 import { type DecidedRow, decideRows } from './row-outcomes.ts';
+
+/** Few rows are as large as a row may be. */
+const CHUNK_BYTES_MAX = 8_388_608;
 
 const appOf = `
   SELECT id, organization_id, host, coalesce(settings ->> 'codes_ignore_case', '') = 'true' AS ignores_case,
@@ -56,7 +60,7 @@ export async function checkImport(run: ImportRun): Promise<void> {
   let records: CsvRecord[] = [];
   for await (const record of csvRecords(bytesOf(run, bytesBefore(from)), from, layout.delimiter)) {
     records.push(record);
-    if (records.length < chunkRowsOf(options)) continue;
+    if (records.length < chunkRowsOf(options) && record.bytes - run.row.bytes_read < CHUNK_BYTES_MAX) continue;
     await readRecords(run, reading, records);
     records = [];
     if (run.isStopped) return;
@@ -133,12 +137,13 @@ async function readRecords(
     throw new CsvFault(`The file has more than ${IMPORT_ROWS_MAX} rows.`);
   await importApp(run);
   const options = { ...reading, nowMs: run.nowMs };
+  const read = reading.layout.own ? readOwnRow : readRow;
   if (!run.row.options.reads_branch)
     return storeRows(
       run,
       reading.app,
       records,
-      records.map(({ cells }) => run.readOrReport(() => readRow(cells, options))),
+      records.map(({ cells }) => run.readOrReport(() => read(cells, options))),
     );
   const { links, silence, progress } = await branchRows(run, records, options);
   const layout = progress === undefined ? run.row.layout : withProgress(run.row.layout, progress);

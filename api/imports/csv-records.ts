@@ -5,8 +5,8 @@
 import { pipeline, Readable } from 'node:stream';
 import { CsvError, parse } from 'csv-parse';
 
-/** A longer record is not a link, but an unclosed quotation mark. */
-const RECORD_BYTES_MAX = 65_536;
+/** A longer record is not a link, whose fields have 8,192 characters and 16 KiB, but an unclosed quotation mark. */
+const RECORD_BYTES_MAX = 262_144;
 const delimiters = [',', ';', '\t'] as const;
 export type Delimiter = (typeof delimiters)[number] | '|';
 

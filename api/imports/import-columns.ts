@@ -3,6 +3,7 @@
  * punctuation, so that `Short URL`, `short_url` and `shortUrl` are the same.
  */
 import { firstCharacters } from '#common/first-characters.ts';
+import { type OwnColumns, ownColumnsOf } from './own-columns.ts';
 
 export const importFields = [
   ...['short_url', 'code', 'host', 'other_codes', 'destination', 'path', 'title', 'created_at', 'clicks', 'tags'],
@@ -183,6 +184,8 @@ export interface Layout {
   readonly others: Readonly<Record<number, string>>;
   /** How many cells a row can have; absent in imports that began before this was stored. */
   readonly width?: number;
+  /** Positions of the fields of a link, in the file that the dashboard saves. */
+  readonly own?: OwnColumns;
 }
 
 /** Columns of a file that only lists links. */
@@ -198,6 +201,8 @@ export function layoutOf(
   choice: ColumnChoice,
   isList = false,
 ): Layout | string {
+  const own = source === 'csv' ? ownLayout(first, choice) : null;
+  if (own !== null) return own;
   const positions = isList ? listPositions : sources[source].positions;
   const byName = columnsByName(source, first);
   // A header contains names; a first row of data contains a URL.
@@ -221,6 +226,20 @@ export function layoutOf(
   const last = first.findLastIndex((cell) => cell.trim() !== '');
   const width = hasHeader ? last + 1 : Math.max(last + 1, positions?.length ?? 0);
   return { columns, hasHeader, others: Object.fromEntries(others), width };
+}
+
+/** The layout of the file of links that the dashboard saves; null for any other file. */
+function ownLayout(first: readonly string[], choice: ColumnChoice): Layout | string | null {
+  const found = ownColumnsOf(first);
+  if (found === null) return null;
+  const columns = { ...found };
+  for (const [field, column] of Object.entries(choice)) {
+    if (column !== null) return `columns.${field}: the columns of this file have the names of fields; null ignores one`;
+    delete columns[field];
+  }
+  const read = new Set(Object.values(columns));
+  const others = first.flatMap((name, at) => (read.has(at) || name === '' ? [] : [[at, name]]));
+  return { columns: {}, hasHeader: true, others: Object.fromEntries(others), width: first.length, own: columns };
 }
 
 /** Headers of the file that the import ignores. */

@@ -469,7 +469,7 @@ test('imported totals are shown with the link and are not part of any figure', a
 
 test.each([
   ['nothing of a link', 'a,b\n1,2\n', 'short URL'],
-  ['a quotation mark that is never closed', `code,destination\n"${'x'.repeat(70_000)}`, 'Max Record Size'],
+  ['a quotation mark that is never closed', `code,destination\n"${'x'.repeat(270_000)}`, 'Max Record Size'],
   ['only a header', '', 'empty'],
   ['a header that is no text', 'co\0de,destination\n1,2\n', 'UTF-8'],
 ])('a file with %s is refused with its problem', async (_, text, problem) => {

@@ -77,7 +77,7 @@ function secured(field: ImportField, text: string, { upgradesHttp }: ReadOptions
   return upgradesHttp && addresses.has(field) ? text.replace(/^http:\/\//i, 'https://') : text;
 }
 
-function unreadable(cells: readonly string[], { layout }: ReadOptions): RowFault | null {
+export function unreadable(cells: readonly string[], { layout }: ReadOptions): RowFault | null {
   if (cells.some((text) => text.includes('\ufffd') || text.includes('\0')))
     return fault('row', 'not_text', 'is not UTF-8, or contains NUL');
   const { width = cells.length } = layout;
@@ -99,6 +99,11 @@ function readLink(cell: CellOf, givenBy: () => Fields | RowFault, options: ReadO
   const left = clicksLeft(cell);
   if (left !== null && typeof left === 'object') return left;
   const body = { ...present(sharedFields(cell)), ...present(given), ...present(endOf(dated, left)) };
+  return checkedLink(body, { ...codes, created_at: dated.created_at, clicks_before: countOf(cell('clicks')) });
+}
+
+/** The link, if its fields are those of a link that can be created. */
+export function checkedLink(body: Fields, others: Omit<ImportedLink, 'fields'>): ImportedLink | RowFault {
   const [unstorable] = storageFaults(body);
   // Omits the names of keys, which may be long.
   if (unstorable) return fault(/^\w*/.exec(unstorable.field)?.[0] || 'row', 'invalid', unstorable.message);
@@ -107,24 +112,19 @@ function readLink(cell: CellOf, givenBy: () => Fields | RowFault, options: ReadO
   if (first) return fault(first.field, 'invalid', first.message);
   // Fields that passed the check above.
   const { path = '/', ...fields } = withDestination(body as NewLink);
-  return {
-    codes: codes.codes,
-    fields: { ...fields, path },
-    created_at: dated.created_at,
-    clicks_before: countOf(cell('clicks')),
-  };
+  return { ...others, fields: { ...fields, path } };
 }
 
 /**
  * When the link expires. max_clicks is at least one, so a link without remaining clicks becomes an expired link, which
  * gets the same response. The expiry is its creation time, so that reading the file again gives the same link.
  */
-function endOf({ created_at, expires_at }: Dates, left: number | null): Fields {
+export function endOf({ created_at, expires_at }: Dates, left: number | null): Fields {
   if (left !== 0) return { expires_at, max_clicks: left };
   return { expires_at: created_at ?? new Date(EARLIEST_MS).toISOString() };
 }
 
-function codesOf(cell: CellOf, { app, hosts }: ReadOptions): { readonly codes: string[] } | RowFault {
+export function codesOf(cell: CellOf, { app, hosts }: ReadOptions): { readonly codes: string[] } | RowFault {
   const known = new Set([app.host, ...hosts]);
   const own = cell('short_url') === '' ? cell('code') : cell('short_url');
   const others = wordsOf(cell('other_codes'));
@@ -184,7 +184,7 @@ interface Dates {
   readonly expires_at: string | null;
 }
 
-function datesOf(cell: CellOf, nowMs: number): Dates | RowFault {
+export function datesOf(cell: CellOf, nowMs: number): Dates | RowFault {
   const times: Partial<Record<'created_at' | 'expires_at', string>> = {};
   for (const field of ['created_at', 'expires_at'] as const) {
     if (cell(field) === '') continue;
@@ -229,7 +229,7 @@ function plainLink(cell: CellOf, cells: readonly string[], { source, layout }: R
   return kept.length > 0 ? { ...link, data: Object.fromEntries(kept) } : link;
 }
 
-function present(fields: Fields): Fields {
+export function present(fields: Fields): Fields {
   return Object.fromEntries(
     Object.entries(fields).filter(([, value]) => value !== '' && value !== null && value !== undefined),
   );

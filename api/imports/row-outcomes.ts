@@ -189,6 +189,7 @@ function comparison(
 }
 
 function readBack(field: (typeof linkFieldNames)[number], value: unknown): unknown {
+  if (field === 'rules') return value;
   return field === 'data' ? (value ?? {}) : storedValue(field, value);
 }
 

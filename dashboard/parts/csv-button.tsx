@@ -1,6 +1,7 @@
 /** Loads a list page by page and saves it as a file, showing the number of rows in the meantime. */
 import { useState } from 'react';
-import { type Column, csvOf, download } from '#dashboard/csv.ts';
+import { type Column, csvOf, linesOf } from '#dashboard/csv.ts';
+import { download } from '#dashboard/download.ts';
 import { whole } from '#dashboard/format.ts';
 import { withRetries } from '#dashboard/retries.ts';
 import { t } from '#dashboard/texts/text.ts';
@@ -16,7 +17,9 @@ interface CsvButtonProps<Row> {
   readonly load: (
     limit: number,
     offset: number,
-  ) => Promise<{ readonly rows: readonly Row[]; readonly hasMore: boolean }>;
+    /** Of the page before; empty for the first page. */
+    cursor: string,
+  ) => Promise<{ readonly rows: readonly Row[]; readonly hasMore: boolean; readonly cursor?: string | null }>;
 }
 
 const pageSize = 100;
@@ -24,17 +27,22 @@ const pageSize = 100;
 export function CsvButton<Row>({ name, label, columns, rowsMax, load }: CsvButtonProps<Row>) {
   const [count, setCount] = useState<number | null>(null);
   const save = async () => {
-    const rows: Row[] = [];
+    // Browsers may move a Blob to the disk; rows would stay in memory.
+    let file = new Blob([csvOf(columns, [])], { type: 'text/csv' });
+    let saved = 0;
+    let cursor = '';
     setCount(0);
     try {
-      for (let hasMore = true; hasMore && rows.length < rowsMax; ) {
-        const page = await withRetries(() => load(pageSize, rows.length));
-        rows.push(...page.rows);
+      for (let hasMore = true; hasMore && saved < rowsMax; ) {
+        const page = await withRetries(() => load(pageSize, saved, cursor));
+        file = new Blob([file, linesOf(columns, page.rows)], { type: file.type });
+        saved += page.rows.length;
+        cursor = page.cursor ?? '';
         hasMore = page.hasMore && page.rows.length > 0;
-        setCount(rows.length);
-        if (hasMore && rows.length >= rowsMax) toast(t('export.cut', { count: whole(rows.length) }));
+        setCount(saved);
+        if (hasMore && saved >= rowsMax) toast(t('export.cut', { count: whole(saved) }));
       }
-      download(new Blob([csvOf(columns, rows)], { type: 'text/csv' }), `${name}.csv`);
+      download(file, `${name}.csv`);
     } catch (error) {
       toast(failureText(error));
     }

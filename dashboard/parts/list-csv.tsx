@@ -1,27 +1,17 @@
 /** CSV exports of several lists, with the filters of the screen. */
 import { type Answer, call, type Query } from '#dashboard/api.ts';
 import type { Column } from '#dashboard/csv.ts';
-import { listText } from '#dashboard/list-text.ts';
+import { linkColumns } from '#dashboard/link-csv.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { CsvButton } from './csv-button.tsx';
 
 /** Maximum rows of one file: at most 100 requests. */
 const rowsMax = 10_000;
+/** Links are read by a cursor, which costs the same on each page. */
+const linksMax = 100_000;
 
-type Row<Name extends 'GET /links' | 'GET /apps' | 'GET /members' | 'GET /matches'> = Answer<Name>['data'][number];
+type Row<Name extends 'GET /apps' | 'GET /members' | 'GET /matches'> = Answer<Name>['data'][number];
 
-const linkColumns: readonly Column<Row<'GET /links'>>[] = [
-  ['url', (link) => link.url],
-  ['title', (link) => link.title ?? ''],
-  ['destination', (link) => link.fallback_url ?? ''],
-  ['path', (link) => link.path],
-  ['campaign', (link) => link.campaign ?? ''],
-  ['tags', (link) => listText(link.tags)],
-  ['archived', (link) => String(link.archived)],
-  ['expires_at', (link) => link.expires_at ?? ''],
-  ['created_at', (link) => link.created_at],
-  ['id', (link) => link.id],
-];
 const appColumns: readonly Column<Row<'GET /apps'>>[] = [
   ['name', (app) => app.name],
   ['host', (app) => app.host],
@@ -77,8 +67,13 @@ export function ListCsv<Row>(props: {
 }
 
 export function LinksCsv({ query }: { readonly query: Query<'GET /links'> }) {
-  const load = (page: object) => call('GET /links', { query: { ...query, ...page } });
-  return <ListCsv name="links" title={t('nav.links')} columns={linkColumns} load={load} />;
+  const load = async (limit: number, offset: number, cursor: string) => {
+    const place = query?.sort === 'clicks' ? { offset } : { cursor };
+    const { data, pagination } = await call('GET /links', { query: { ...query, limit, ...place }, isExact: true });
+    return { rows: data, hasMore: pagination.has_more, cursor: pagination.next_cursor ?? null };
+  };
+  const label = t('export.list', { name: t('nav.links') });
+  return <CsvButton name="links" label={label} columns={linkColumns} rowsMax={linksMax} load={load} />;
 }
 
 export function AppsCsv() {

@@ -1,6 +1,6 @@
 /** Colors, logo and format of a link's QR code. The last colors are remembered, so that a series looks consistent. */
 import { type ChangeEvent, useId, useState } from 'react';
-import { download } from '#dashboard/csv.ts';
+import { download } from '#dashboard/download.ts';
 import { bare } from '#dashboard/format.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { failureText, toast } from '#dashboard/parts/feedback.tsx';

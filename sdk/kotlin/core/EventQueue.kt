@@ -51,7 +51,7 @@ internal class EventQueue(private val store: Store, private val onDrop: (reason:
     }
 
     /** What to send next: what is in doubt, else the oldest events. Null if there is nothing. */
-    fun next(countMax: Int, nowMs: Long): EventBatch? {
+    fun next(countMax: Int, bytesMax: Int, nowMs: Long): EventBatch? {
         val all = keys()
         var flight = flight()
         var open = all
@@ -71,10 +71,10 @@ internal class EventQueue(private val store: Store, private val onDrop: (reason:
                 open = keys()
             }
         }
-        return batch(open, countMax, flight)
+        return batch(open, countMax, bytesMax, flight)
     }
 
-    private fun batch(open: List<String>, countMax: Int, flight: Flight?): EventBatch? {
+    private fun batch(open: List<String>, countMax: Int, bytesMax: Int, flight: Flight?): EventBatch? {
         val keys = ArrayList<String>()
         val events = ArrayList<Map<String, Any?>>()
         val broken = ArrayList<String>()
@@ -83,7 +83,7 @@ internal class EventQueue(private val store: Store, private val onDrop: (reason:
             if (keys.size >= countMax) break
             val text = store.get(key).orEmpty()
             bytes += bytesOf(text) + 1
-            if (bytes > Limits.BATCH_BYTES_MAX && keys.isNotEmpty()) break
+            if (bytes > bytesMax && keys.isNotEmpty()) break
             val event = Json.parsedObject(text)?.takeIf { it["event_id"] is String && it["timestamp"] is Long }
             if (event == null) {
                 broken.add(key)

@@ -1,5 +1,6 @@
 package signpost
 
+import kotlin.math.max
 import kotlin.math.min
 
 /** Sends the queue in batches, and removes what has a final answer. */
@@ -12,6 +13,9 @@ internal class EventSending(
     /** Halved by each 413. */
     private var countMax = Limits.BATCH_EVENTS_MAX
 
+    /** Halved by each request that was too slow, and larger again after answers. */
+    private var bytesMax = Limits.BATCH_BYTES_MAX
+
     /** Events that were tracked before the server's clock was known. */
     private val untimed = HashSet<String>()
 
@@ -21,7 +25,7 @@ internal class EventSending(
 
     /** @return false if there is nothing to send; else `done` gets the outcome, which `settle` takes. */
     fun send(context: Map<String, Any?>, nowMs: Long, done: (EventBatch, Outcome) -> Unit): Boolean {
-        val batch = queue.next(countMax, nowMs) ?: return false
+        val batch = queue.next(countMax, bytesMax, nowMs) ?: return false
         val events = if (batch.flight == null) timed(batch) else batch.events
         queue.launch(batch, nowMs)
         connection.ask("/sdk/events", mapOf("events" to events, "context" to context), "accepted") { done(batch, it) }
@@ -42,7 +46,12 @@ internal class EventSending(
     }
 
     fun settle(batch: EventBatch, outcome: Outcome) {
-        if (outcome.kind == Kind.IN_DOUBT) return
+        if (outcome.kind == Kind.IN_DOUBT) {
+            // Lost, as after a time-out, or too slow for the server.
+            if ((outcome.reply?.status ?: 408) == 408) bytesMax = max(Limits.BATCH_BYTES_MIN, bytesMax / 2)
+            return
+        }
+        if (outcome.kind == Kind.OK) bytesMax = min(Limits.BATCH_BYTES_MAX, bytesMax + Limits.BATCH_BYTES_STEP)
         if (outcome.kind == Kind.DECLINED) return queue.land(batch.flight)
         if (outcome.reply?.status == 413 && batch.keys.size > 1) {
             countMax = (batch.keys.size + 1) / 2

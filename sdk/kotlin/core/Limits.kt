@@ -5,6 +5,12 @@ internal object Limits {
     const val QUEUE_EVENTS_MAX = 1_000
     const val BATCH_EVENTS_MAX = 100
     const val BATCH_BYTES_MAX = 60_000
+
+    /** What a link of 1,000 bytes per second, the least that the server waits for, carries before a request times out. */
+    const val BATCH_BYTES_MIN = 10_000
+
+    /** How much larger a batch may be after each answer, once one was too slow. */
+    const val BATCH_BYTES_STEP = 5_000
     const val CONTEXT_BYTES_MAX = 2_000
     const val BATCH_WAIT_MS = 5_000L
     const val PROPERTIES_BYTES_MAX = 32_768

@@ -2,7 +2,7 @@
  * The events on the device, one key each, so that tabs can add without reading what others wrote. Batches that were
  * sent without an answer are in doubt: they are sent again as they were, and dropped before the server forgets their ids.
  */
-import { BATCH_BYTES_MAX, CLOCK_BACK_MAX_MS, IN_DOUBT_MAX_MS, QUEUE_EVENTS_MAX } from './limits.ts';
+import { CLOCK_BACK_MAX_MS, IN_DOUBT_MAX_MS, QUEUE_EVENTS_MAX } from './limits.ts';
 import type { Store } from './platform.ts';
 
 /** Events that were sent without an answer. */
@@ -78,7 +78,7 @@ export class EventQueue {
   }
 
   /** What to send next: what is in doubt, else the oldest events. Null if there is nothing. */
-  async next(countMax: number, nowMs: number): Promise<EventBatch | null> {
+  async next(countMax: number, bytesMax: number, nowMs: number): Promise<EventBatch | null> {
     const flight = await this.flight();
     const open = (await this.keys()).filter((key) => !flight || flight.keys.includes(key));
     // A clock that went back hides how long ago they were sent.
@@ -86,7 +86,7 @@ export class EventQueue {
     if (isOld && open.length > 0) await this.#onDrop('expired', open.length);
     if (isOld || (flight && open.length === 0)) {
       await this.remove(open, null);
-      return this.next(countMax, nowMs);
+      return this.next(countMax, bytesMax, nowMs);
     }
     const keys: string[] = [];
     const events: StoredEvent[] = [];
@@ -96,7 +96,7 @@ export class EventQueue {
       if (keys.length >= countMax) break;
       const text = (await this.#store.get(key)) ?? '';
       bytes += bytesOf(text) + 1;
-      if (bytes > BATCH_BYTES_MAX && keys.length > 0) break;
+      if (bytes > bytesMax && keys.length > 0) break;
       try {
         events.push(JSON.parse(text));
         keys.push(key);
@@ -136,8 +136,8 @@ export class EventQueue {
   /** Removes events that have a final answer. */
   async remove(keys: readonly string[], flight: Flight | null): Promise<void> {
     const rest = flight?.keys.filter((key) => !keys.includes(key));
-    await this.#store.remove(rest?.length ? keys : [...keys, 'flight']);
-    if (flight && rest?.length) await this.doubt({ ...flight, keys: rest });
+    await this.#store.remove(keys);
+    await this.doubt(flight && rest?.length ? { ...flight, keys: rest } : null);
   }
 }
 

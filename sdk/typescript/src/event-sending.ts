@@ -1,7 +1,7 @@
 /** Sends the queue in batches, and removes what has a final answer. */
 import type { Connection } from './connection.ts';
 import type { EventBatch, EventQueue, StoredEvent } from './event-queue.ts';
-import { BATCH_EVENTS_MAX } from './limits.ts';
+import { BATCH_BYTES_MAX, BATCH_BYTES_MIN, BATCH_BYTES_STEP, BATCH_EVENTS_MAX } from './limits.ts';
 import type { Outcome } from './platform.ts';
 import type { ServerClock } from './server-clock.ts';
 
@@ -12,6 +12,8 @@ export class EventSending {
   readonly #onDrop: (reason: 'rejected', count: number) => Promise<void>;
   /** Halved by each 413. */
   #countMax = BATCH_EVENTS_MAX;
+  /** Halved by each request that was too slow, and larger again after answers. */
+  #bytesMax = BATCH_BYTES_MAX;
   /** Events that were tracked before the server's clock was known. */
   readonly #untimed = new Set<string>();
 
@@ -34,12 +36,11 @@ export class EventSending {
 
   /** @returns the outcome of one batch; null if there is none, or the consent was withdrawn meanwhile. */
   async send(context: object, isCurrent: () => boolean, now: () => number): Promise<Outcome | null> {
-    const batch = await this.#queue.next(this.#countMax, now());
+    const batch = await this.#queue.next(this.#countMax, this.#bytesMax, now());
     if (!batch) return null;
     const { keys, flight, events } = batch;
     if (!flight) await this.#time(batch);
-    const since = flight?.since ?? now();
-    await this.#queue.doubt({ keys: flight?.keys ?? keys, since, last: now() });
+    await this.#queue.doubt({ keys, since: now(), ...flight, last: now() });
     const outcome = await this.#connection.ask('/sdk/events', { events, context }, 'accepted');
     if (!isCurrent()) return null;
     await this.#settle(batch, outcome);
@@ -64,14 +65,22 @@ export class EventSending {
 
   async #settle(batch: EventBatch, outcome: Outcome): Promise<void> {
     const { keys, flight } = batch;
-    if (outcome.kind === 'in_doubt') return;
-    const isTooLarge = outcome.reply?.status === 413 && keys.length > 1;
+    const { kind, reply, body } = outcome;
+    // None, as after a time-out, is like too slow for the server.
+    const { status } = reply ?? { status: 408 };
+    const isOk = kind === 'ok';
+    if (isOk) this.#bytesMax = Math.min(BATCH_BYTES_MAX, this.#bytesMax + BATCH_BYTES_STEP);
+    if (kind === 'in_doubt') {
+      if (status === 408) this.#bytesMax = Math.max(BATCH_BYTES_MIN, this.#bytesMax >> 1);
+      return;
+    }
+    const isTooLarge = status === 413 && keys.length > 1;
     if (isTooLarge) this.#countMax = (keys.length + 1) >> 1;
-    if (isTooLarge || outcome.kind === 'declined' || outcome.kind === 'hopeless') return this.#queue.doubt(flight);
+    if (isTooLarge || kind === 'declined' || kind === 'hopeless') return this.#queue.doubt(flight);
     // Refused for its time by a clock that was just corrected: once more.
     const again = outcome.clockChanged ? refusedForTime(outcome) : [];
     const done = keys.filter((_, at) => !again.includes(at));
-    const rejected = outcome.kind === 'ok' ? Number(outcome.body['rejected']) || 0 : keys.length;
+    const rejected = isOk ? Number(body['rejected']) || 0 : keys.length;
     // Counted first: a crash in between counts them twice rather than not at all.
     if (rejected > again.length) await this.#onDrop('rejected', rejected - again.length);
     await this.#queue.remove(done, flight);

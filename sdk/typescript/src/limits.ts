@@ -3,6 +3,10 @@ export const QUEUE_EVENTS_MAX = 1_000;
 export const BATCH_EVENTS_MAX = 100;
 /** Browsers allow 64 KiB for requests that outlive their page. */
 export const BATCH_BYTES_MAX = 60_000;
+/** What a link of 1,000 bytes per second, the least that the server waits for, carries before a request times out. */
+export const BATCH_BYTES_MIN = 10_000;
+/** How much larger a batch may be after each answer, once one was too slow. */
+export const BATCH_BYTES_STEP = 5_000;
 export const BATCH_WAIT_MS = 5_000;
 export const PROPERTIES_BYTES_MAX = 32_768;
 export const NAME_CHARS_MAX = 128;

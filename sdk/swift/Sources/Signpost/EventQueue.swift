@@ -61,9 +61,9 @@ final class EventQueue {
     }
 
     /// What to send next: what is in doubt, else the oldest events. Nil if there is nothing.
-    func next(countMax: Int, nowMs: Int) throws -> EventBatch? {
+    func next(countMax: Int, bytesMax: Int, nowMs: Int) throws -> EventBatch? {
         var open = keys()
-        guard let flight = flight() else { return batch(of: open, countMax, nil) }
+        guard let flight = flight() else { return batch(of: open, countMax, bytesMax, nil) }
         let inFlight = Set(flight.keys)
         open = open.filter { inFlight.contains($0) }
         // A clock that went back hides how long ago they were sent.
@@ -73,12 +73,12 @@ final class EventQueue {
             onDrop(\.expired, open.count)
             open = []
         }
-        if !open.isEmpty { return batch(of: open, countMax, flight) }
+        if !open.isEmpty { return batch(of: open, countMax, bytesMax, flight) }
         try land(nil)
-        return batch(of: keys(), countMax, nil)
+        return batch(of: keys(), countMax, bytesMax, nil)
     }
 
-    private func batch(of open: [String], _ countMax: Int, _ flight: Flight?) -> EventBatch? {
+    private func batch(of open: [String], _ countMax: Int, _ bytesMax: Int, _ flight: Flight?) -> EventBatch? {
         var keys: [String] = []
         var events: [[String: JSON]] = []
         var broken: [String] = []
@@ -86,7 +86,7 @@ final class EventQueue {
         for key in open where keys.count < countMax {
             let text = store.get(key) ?? ""
             bytes += text.utf8.count + 1
-            if bytes > Limits.batchBytesMax, !keys.isEmpty { break }
+            if bytes > bytesMax, !keys.isEmpty { break }
             if let event = JSON(text: text)?.object, event["event_id"]?.string != nil, event["timestamp"]?.int != nil {
                 keys.append(key)
                 events.append(event)

@@ -6,6 +6,8 @@ final class EventSending {
     private let onRejected: (Int) -> Void
     /// Halved by each 413.
     private var countMax = Limits.batchEventsMax
+    /// Halved by each request that was too slow, and larger again after answers.
+    private var bytesMax = Limits.batchBytesMax
     /// Events that were tracked before the server's clock was known.
     private var untimed: Set<String> = []
 
@@ -22,7 +24,7 @@ final class EventSending {
 
     /// Returns false if there is nothing to send; else `done` gets the outcome, which `settle` takes.
     func send(_ context: [String: JSON], nowMs: Int, done: @escaping (EventBatch, Outcome) -> Void) throws -> Bool {
-        guard let batch = try queue.next(countMax: countMax, nowMs: nowMs) else { return false }
+        guard let batch = try queue.next(countMax: countMax, bytesMax: bytesMax, nowMs: nowMs) else { return false }
         let events = batch.flight == nil ? try timed(batch) : batch.events
         try queue.launch(batch, nowMs: nowMs)
         let body: [String: JSON] = ["events": .array(events.map { .object($0) }), "context": .object(context)]
@@ -46,7 +48,12 @@ final class EventSending {
     }
 
     func settle(_ batch: EventBatch, _ outcome: Outcome) throws {
-        if outcome.kind == .inDoubt { return }
+        if outcome.kind == .inDoubt {
+            // Lost, as after a time-out, or too slow for the server.
+            if outcome.reply == nil || outcome.status == 408 { bytesMax = max(Limits.batchBytesMin, bytesMax / 2) }
+            return
+        }
+        if outcome.kind == .ok { bytesMax = min(Limits.batchBytesMax, bytesMax + Limits.batchBytesStep) }
         if outcome.kind == .declined { return try queue.land(batch.flight) }
         if outcome.status == 413, batch.keys.count > 1 {
             countMax = (batch.keys.count + 1) / 2

@@ -3,6 +3,10 @@ enum Limits {
     static let queueEventsMax = 1_000
     static let batchEventsMax = 100
     static let batchBytesMax = 60_000
+    /// What a link of 1,000 bytes per second, the least that the server waits for, carries before a request times out.
+    static let batchBytesMin = 10_000
+    /// How much larger a batch may be after each answer, once one was too slow.
+    static let batchBytesStep = 5_000
     static let contextBytesMax = 2_000
     static let batchWaitMs = 5_000
     static let propertiesBytesMax = 32_768
