@@ -43,8 +43,13 @@ const mustBeSingle = new Set([
   'x-signpost-proxy',
 ]);
 
-/** Collects a body of at most `bytesMax`, copying each chunk, since uWebSockets.js reuses its memory. */
-export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: number): Promise<RawBody | Rejection> {
+/** Collects a body of at most `bytesMax`, saying how much arrives, and copying each chunk, since uWebSockets.js reuses its memory. */
+export function collectBody(
+  res: HttpResponse,
+  exchange: Exchange,
+  bytesMax: number,
+  onBytes: (bytes: number) => void,
+): Promise<RawBody | Rejection> {
   return new Promise((settle) => {
     let parts: Uint8Array[] = [];
     let size = 0;
@@ -52,6 +57,7 @@ export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: num
     res.onData((chunk, isLast) => {
       size += chunk.byteLength;
       exchange.bodyBytes = size;
+      onBytes(chunk.byteLength);
       if (size > bytesMax) {
         parts = [];
         // The rest is not read: the answer is sent now, and the connection closed.

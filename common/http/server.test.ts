@@ -294,6 +294,41 @@ test('a slow body is accepted while it keeps to the least rate; a slower one get
   await own.stop(1000);
 });
 
+test('bodies that wait take a bounded memory: the oldest that is not complete gives way to newer ones', async () => {
+  const own = await HttpServer.start({
+    host: '127.0.0.1',
+    httpsPort: null,
+    httpPort: 0,
+    trustedProxies: ['127.0.0.1'],
+    corsOrigins: [],
+    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard, isOutage: () => false }),
+    guardUnknown: guard,
+    onFailure: (error) => failures.push(error),
+    bodiesBytesMax: 100_000,
+  });
+  const stalled = Array.from({ length: 5 }, () => {
+    const socket = connect(own.httpPort, '127.0.0.1');
+    const head = Object.entries({ ...json, host: 'api', 'content-length': '60000' }).map((line) => line.join(': '));
+    socket.write(`POST /v1/things/t1 HTTP/1.1\r\n${head.join('\r\n')}\r\n\r\n${'x'.repeat(40_000)}`);
+    const one = { socket, text: '' };
+    socket.on('data', (bytes) => {
+      one.text += bytes.toString();
+    });
+    return one;
+  });
+  const refused = () => stalled.filter(({ text }) => text.startsWith('HTTP/1.1 408')).length;
+  await vi.waitFor(() => expect(refused()).toBe(3));
+  for (let round = 0; round < 20; round++) {
+    const body = JSON.stringify({ name: 'x'.repeat(15_000) });
+    const url = `http://127.0.0.1:${own.httpPort}/v1/things/t1?limit=3`;
+    expect((await fetch(url, { method: 'POST', headers: json, body })).status).toBe(200);
+  }
+  // What was answered holds nothing any more.
+  expect(refused()).toBe(3);
+  for (const { socket } of stalled) socket.destroy();
+  await own.stop(1000);
+});
+
 test('a valid request reaches its handler with parameters, query, body, caller and client address', async () => {
   const answer = await post('{"name":"x"}', {}, '?limit=3');
   expect(await answer.json()).toEqual({

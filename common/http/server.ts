@@ -39,6 +39,8 @@ export interface BodyPace {
 }
 /** 2G at its worst sends 2 kB/s. A client that trickles holds a place for as long as one that sends in earnest. */
 const bodyPace: BodyPace = { graceMs: 20_000, bytesPerSecondMin: 1_000, msMax: 180_000 };
+/** Of all requests that are not answered yet. Beyond, the oldest body that is not complete gives way. */
+const BODIES_BYTES_MAX = 268_435_456;
 
 /** Files for browsers, from memory. They are not charged to any limit. */
 export interface Pages {
@@ -73,6 +75,7 @@ export interface ServerOptions {
   readonly onUnavailable?: (where: string, requestId: string) => void;
   /** For tests. */
   readonly bodyPace?: BodyPace;
+  readonly bodiesBytesMax?: number;
 }
 
 /** The port that a request came in by. */
@@ -94,6 +97,8 @@ export class HttpServer {
   #http: Port | null = null;
   #sweep: NodeJS.Timeout | null = null;
   #isStopping = false;
+  /** Of the open requests. */
+  #bodyBytes = 0;
   httpsPort = 0;
   httpPort = 0;
 
@@ -242,7 +247,10 @@ export class HttpServer {
       exchange.reject(unavailable('Too many requests are waiting.', 1));
       return;
     }
-    const collected = route?.hasBody ? collectBody(res, exchange, route.bodyBytesMax) : noBody;
+    const onBytes = (bytes: number) => {
+      if (!exchange.isClosed) this.#hold(bytes);
+    };
+    const collected = route?.hasBody ? collectBody(res, exchange, route.bodyBytesMax, onBytes) : noBody;
     if (!route?.hasBody) exchange.isBodyComplete = true;
     const askedPath = isPreflight ? undefined : path;
     const incoming = incomingOf(exchange, headers, peer, queryText, askedPath, collected, route);
@@ -262,11 +270,23 @@ export class HttpServer {
 
   #over(exchange: Exchange, route: MountedRoute | null): void {
     this.#open.delete(exchange);
+    this.#bodyBytes -= exchange.bodyBytes;
     const where = exchange.isPage ? 'dashboard' : whereOf(route);
     const endMs = exchange.streamingMs || Date.now();
     this.#options.times?.observe(where, exchange.status, endMs - exchange.receivedMs);
     if (exchange.status >= 500 && !exchange.isReported) this.#options.onUnavailable?.(where, exchange.id);
     exchange.followed?.end({ route: where, status: exchange.status, requestId: exchange.id, endMs });
+  }
+
+  #hold(bytes: number): void {
+    this.#bodyBytes += bytes;
+    if (this.#bodyBytes <= (this.#options.bodiesBytesMax ?? BODIES_BYTES_MAX)) return;
+    for (const exchange of this.#open.values()) {
+      if (exchange.isBodyComplete || exchange.isAnswering || exchange.bodyBytes === 0) continue;
+      exchange.closesConnection = true;
+      exchange.reject(tooSlow());
+      return;
+    }
   }
 
   async #refuse(exchange: Exchange, incoming: Incoming, fault: Rejection): Promise<void> {
