@@ -2,6 +2,7 @@ import {
   appendFileSync,
   chownSync,
   existsSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -93,6 +94,20 @@ test.runIf(process.getuid?.() === 0)(
     expect(restored.length).toBeGreaterThan(5);
     const owners = new Set(restored.map((path) => `${lstatSync(path).uid}:${lstatSync(path).gid}`));
     expect([...owners]).toEqual(['4321:4322']);
+  },
+);
+
+test.runIf(process.getuid?.() === 0).each(['journal', 'lock', 'key', 'postgres', 'nats', 'original'])(
+  'root restores nothing into a folder of another user with a link of that user in the place of %s',
+  async (name) => {
+    const made = await backup();
+    const kept = join(folder, 'kept');
+    mkdirSync(kept);
+    mkdirSync(dataDir);
+    symlinkSync(kept, join(dataDir, name));
+    for (const path of [dataDir, join(dataDir, name)]) lchownSync(path, 4_321, 4_322);
+    await expect(restore({ dataDir, folder: made })).rejects.toThrow(/belongs to another user .*Nothing was restored/);
+    expect([readdirSync(dataDir), readdirSync(kept)]).toEqual([[name], []]);
   },
 );
 
