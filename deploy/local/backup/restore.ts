@@ -17,7 +17,7 @@ import { markRestored } from '#deploy/local/copied-folder.ts';
 import { lockFolder } from '#deploy/local/folder-lock.ts';
 import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
 import { makeDataFolderPrivate } from '#deploy/local/private-folder.ts';
-import { type BackupFacts, readFacts } from './backup-facts.ts';
+import { type BackupFacts, provenFactsFile, readFacts } from './backup-facts.ts';
 import { copyFiles, copyFolder, isInside, listFiles, verifyBackup } from './backup-files.ts';
 import { flushDisks, refuseWithoutRoom } from './disks.ts';
 import { refuseForeignLinks, refuseForeignTarget } from './restore-place.ts';
@@ -63,11 +63,11 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
       mkdirSync(draft, { recursive: true, mode: 0o700 });
     }
     const isInStore = (file: string) => stores.some((store) => file.startsWith(`${store}/`));
-    const isKept = (file: string) => hasJournals && file.startsWith('journal/');
+    const isLeftOut = (file: string) => file === provenFactsFile || (hasJournals && file.startsWith('journal/'));
     await copyFiles(
       folder,
       dataDir,
-      [...list.sums.keys()].filter((file) => !isInStore(file) && !isKept(file)),
+      [...list.sums.keys()].filter((file) => !isInStore(file) && !isLeftOut(file)),
     );
     makeFolders(dataDir, facts.folders ?? []);
     for (const store of stores)
