@@ -24,15 +24,24 @@ export interface Binding {
   readonly cookie: ((state: string) => string) | null;
 }
 
-/** Whether the browser states that a page of this origin calls. */
-export function isOwnPage(secFetchSite: string): boolean {
-  return secFetchSite === 'same-origin';
+type HeaderOf = (name: string) => string;
+
+/**
+ * Whether the browser states that a page of this origin calls (Fetch Metadata). Old browsers state only the page's origin, which
+ * no page can change either.
+ */
+export function isOwnPage(header: HeaderOf, publicOrigin: string): boolean {
+  const site = header('sec-fetch-site');
+  if (site !== '') return site === 'same-origin';
+  const origin = header('origin');
+  if (!URL.canParse(origin)) return false;
+  return origin === publicOrigin || new URL(origin).host === header('host').toLowerCase();
 }
 
-/** @param secFetchSite the browser's description of the calling page (Fetch Metadata); empty for a program. */
-export function newBinding(codeChallenge: string | undefined, secFetchSite: string): Binding {
+/** @param isOwn whether a page of this origin calls. */
+export function newBinding(codeChallenge: string | undefined, isOwn: boolean): Binding {
   if (codeChallenge !== undefined) return { hash: Buffer.from(codeChallenge, 'base64url'), cookie: null };
-  if (!isOwnPage(secFetchSite)) return { hash: null, cookie: null };
+  if (!isOwn) return { hash: null, cookie: null };
   const value = randomBytes(32).toString('base64url');
   const attributes = `Max-Age=${ATTEMPT_SECONDS}; Path=/; Secure; HttpOnly; SameSite=Lax`;
   return { hash: hashOf(value), cookie: (state) => `${cookieName(state)}=${value}; ${attributes}` };

@@ -49,7 +49,7 @@ export const oauthCallback = changingRoute({
     const provider = auth.providers.get(params.provider);
     if (!provider) return notFound();
     const shown = shownBindings(body.state, body.code_verifier, header('cookie'));
-    const mustShow = isOwnPage(header('sec-fetch-site'));
+    const mustShow = isOwnPage(header, auth.publicOrigin);
     const attempt = await auth.attempts.take({ provider: provider.name, ...body }, shown, mustShow);
     if (!attempt)
       return unauthorized(

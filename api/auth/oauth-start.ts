@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { invalid, notFound, unavailable } from '#common/http/rejection.ts';
 import { ATTEMPT_SECONDS } from './oauth-attempts.ts';
-import { newBinding } from './oauth-binding.ts';
+import { isOwnPage, newBinding } from './oauth-binding.ts';
 import { authRoute, tag } from './parts.ts';
 
 export const oauthStart = authRoute({
@@ -52,7 +52,7 @@ export const oauthStart = authRoute({
     if (!provider) return notFound();
     const redirectUri = auth.redirectUris.find((allowed) => allowed === (body.redirect_uri ?? auth.redirectUris[0]));
     if (redirectUri === undefined) return invalid('redirect_uri', 'is not one of OAUTH_REDIRECT_URIS');
-    const binding = newBinding(body.code_challenge, header('sec-fetch-site'));
+    const binding = newBinding(body.code_challenge, isOwnPage(header, auth.publicOrigin));
     const attempt = await auth.attempts.begin(provider.name, redirectUri, binding.hash);
     const url = await provider.authorizationUrl(attempt);
     if (url === 'unavailable') return unavailable('The identity provider is not responding. Try again later.');

@@ -38,6 +38,7 @@ beforeAll(async () => {
     OAUTH_GOOGLE_CLIENT_SECRET: 'google-secret',
     OAUTH_GOOGLE_ISSUER: google.issuer.url ?? '',
     OAUTH_REDIRECT_URIS: `${redirectUri},${otherRedirectUri}`,
+    API_PUBLIC_URL: 'https://own.example/v1',
   };
   origin = await startTestOrigin(database.url, redis.url, settings);
   signup = await startTestOrigin(database.url, redis.url, { ...settings, OAUTH_SIGNUP: 'true' });
@@ -286,6 +287,21 @@ test.each(providers)('%s: a login that a page started can only be completed in t
   for (const cookie of ['', cookieOf(others), renamed]) expect((await finish(cookie)).status).toBe(401);
   expect((await finish(`theme=dark; ${cookieOf(others)}; ${cookieOf(mine)}`)).status).toBe(200);
 });
+
+test.each(providers)(
+  '%s: in a browser that states only the origin of the page, its login is bound too',
+  async (name) => {
+    const headers = { Origin: 'https://own.example' };
+    const started = await origin.send(`/auth/oauth/${name}/start`, { body: {}, headers });
+    expect(cookieOf(started)).toMatch(/^__Host-signpost-login-/);
+    const body = await broughtBack(started);
+    const others = await broughtBack(await start(origin, name));
+    const finish = (given: object, cookie: string) =>
+      origin.send(`/auth/oauth/${name}/callback`, { body: given, headers: { ...headers, Cookie: cookie } });
+    expect((await finish(others, cookieOf(started))).status).toBe(401);
+    expect((await finish(body, cookieOf(started))).status).toBe(200);
+  },
+);
 
 test.each(providers)('%s: a login with a challenge can only be completed with its verifier', async (name) => {
   const verifier = 'v'.repeat(43);

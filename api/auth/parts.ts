@@ -29,6 +29,8 @@ export interface AuthParts {
   readonly attempts: OAuthAttempts;
   /** Addresses to which a login through a provider may return; the first is the default. */
   readonly redirectUris: readonly string[];
+  /** Of the pages that the API serves; empty if API_PUBLIC_URL is. */
+  readonly publicOrigin: string;
   /** Whether a login through a provider creates a missing account. */
   readonly allowsSignup: boolean;
 }
@@ -60,6 +62,7 @@ export function authParts({ db, redis, secrets, tokens, config, clock }: AuthOpt
     providers: oauthProviders(config),
     attempts: new OAuthAttempts(db, clock),
     redirectUris: config.OAUTH_REDIRECT_URIS,
+    publicOrigin: config.API_PUBLIC_URL === '' ? '' : new URL(config.API_PUBLIC_URL).origin,
     allowsSignup: config.OAUTH_SIGNUP,
   };
 }

@@ -185,7 +185,7 @@ test.each([
   expect(JSON.stringify(link)).not.toContain('NULL');
 });
 
-test.each(['NULL', String.raw`\N`])('%s is empty in every column, but a code may be NULL', (nothing) => {
+test.each(['NULL', 'null', 'Null', String.raw`\N`])('%s is empty in every column', (nothing) => {
   const row = {
     ...good,
     title: nothing,
@@ -205,7 +205,7 @@ test.each(['NULL', String.raw`\N`])('%s is empty in every column, but a code may
   });
   expect(link).toMatchObject({ codes: ['a'], created_at: null });
   expect(JSON.stringify(link)).not.toContain(JSON.stringify(nothing));
-  expect(read({ ...good, code: 'NULL' })).toMatchObject({ codes: ['NULL'] });
+  expect(read({ ...good, code: nothing })).toMatchObject({ field: 'code', reason: 'bad_code' });
   expect(read({ ...good, destination: nothing })).toMatchObject({ reason: 'no_destination' });
 });
 

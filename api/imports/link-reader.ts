@@ -63,14 +63,13 @@ export function readBranchRow(
 function cellOf(cells: readonly string[], options: ReadOptions): CellOf {
   return (field) => {
     const given = cells[options.layout.columns[field] ?? -1]?.trim() ?? '';
-    const text = field === 'code' && given === 'NULL' ? given : filled(given);
-    return secured(field, text, options);
+    return secured(field, filled(given), options);
   };
 }
 
 /** Databases export an empty value as `\N` or NULL. */
 function filled(text: string): string {
-  return text === String.raw`\N` || text === 'NULL' ? '' : text;
+  return /^(?:\\N|null)$/i.test(text) ? '' : text;
 }
 
 function secured(field: ImportField, text: string, { upgradesHttp }: ReadOptions): string {

@@ -12,6 +12,16 @@ test.each([
   expect(urlFault(text)).toBeNull();
 });
 
+test('a URL of 8,192 characters is allowed, counted as it is sent', () => {
+  for (const [text, length] of [
+    ['x', 8_172],
+    ['ü', 1_362],
+  ] as const)
+    expect(urlFault(`https://example.com/${text.repeat(length)}`)).toBeNull();
+  expect(urlFault('https://example.com/ü', 26)).toBeNull();
+  expect(urlFault('https://example.com/ü', 25)).toBe('is longer than 25 characters once encoded');
+});
+
 test.each([
   ['http://example.com', 'https'],
   ['ftp://example.com', 'https'],
@@ -32,6 +42,9 @@ test.each([
   ['https://a@example.com', 'user name'],
   ['https://:b@example.com', 'user name'],
   [`https://example.com/${'x'.repeat(8_174)}`, 'at most'],
+  [`https://example.com/${'ü'.repeat(5_500)}`, 'is longer than 8,192 characters once encoded'],
+  [`https://example.com/?${'ü'.repeat(1_362)}`, 'is longer than 8,192 characters once encoded'],
+  [`https://example.com/#${'😀'.repeat(681)}`, 'is longer than 8,192 characters once encoded'],
 ])('%j is rejected because of its %s', (text, reason) => {
   expect(urlFault(text)).toContain(reason);
 });

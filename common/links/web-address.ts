@@ -21,7 +21,10 @@ export function urlFault(text: string, charactersMax = URL_CHARACTERS_MAX): stri
   if (url.protocol !== 'https:') return 'must be an https URL; other schemes are not allowed';
   if (!/^https:\/\/[^/]/i.test(text)) return 'must be an https URL with a host';
   if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
-  return null;
+  // A redirect sends it in this form, and proxies refuse an answer whose header is too long.
+  return url.href.length > charactersMax
+    ? `is longer than ${charactersMax.toLocaleString('en-US')} characters once encoded`
+    : null;
 }
 
 /** Errors of several URL fields; absent or null fields have none. */

@@ -13,7 +13,7 @@ import { MINUTE_MS } from '#common/durations.ts';
 import { releaseVersion } from '#common/process/release.ts';
 import { StartupError } from '#deploy/local/child.ts';
 import { makeNewFolder } from '#deploy/local/new-folder.ts';
-import { type BackupFacts, backupFormat, factsFile, platform } from './backup-facts.ts';
+import { type BackupFacts, factsFile, platform } from './backup-facts.ts';
 import { BackupWriter, treeBelow } from './backup-files.ts';
 import { flushDisks, refuseWithoutRoom } from './disks.ts';
 import { backUpPostgres } from './postgres-backup.ts';
@@ -72,16 +72,14 @@ async function writeBackup({ dataDir, folder, nowMs }: BackUpOptions): Promise<B
   } finally {
     rmSync(frozen, { recursive: true, force: true });
   }
-  await flushDisks();
-  const facts: BackupFacts = {
-    format: backupFormat,
+  const facts = await writer.finish({
     version: releaseVersion(),
     platform,
     started_at: new Date(startedMs).toISOString(),
     ended_at: new Date(nowMs()).toISOString(),
     replay_from: new Date(Math.max(startedMs - replayMarginMs, numberedSinceMs)).toISOString(),
-    ...writer.contents(),
-  };
+  });
+  await flushDisks();
   writeFileSync(join(folder, factsFile), `${JSON.stringify(facts, null, 2)}\n`, { flag: 'wx', mode: 0o600 });
   await flushDisks();
   return facts;

@@ -8,6 +8,7 @@ import {
   createWriteStream,
   type Dirent,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -17,14 +18,15 @@ import {
 import { appendFile, type FileHandle, lstat, open, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { StartupError } from '#deploy/local/child.ts';
-import { type BackupFacts, factsFile } from './backup-facts.ts';
+import { type BackupFacts, backupFormat, factsFile, provenFactsFile } from './backup-facts.ts';
 
 const checksumsFile = 'SHA256SUMS';
 const ownFiles = [checksumsFile, factsFile];
 const copiesMax = 8;
 
-type BackupContents = Pick<BackupFacts, 'links' | 'folders' | 'files' | 'checksums_sha256'>;
+type BackupContents = 'links' | 'folders' | 'files' | 'checksums_sha256';
 
 interface Tree {
   readonly files: readonly string[];
@@ -157,10 +159,12 @@ export class BackupWriter {
     await this.#list(sha256(text), to);
   }
 
-  /** What proves, with backup.json, that the backup is complete. Nothing may be added afterwards. */
-  contents(): Required<BackupContents> {
+  /** What backup.json must have, which proves that the backup is complete. Nothing may be added afterwards. */
+  async finish(about: Omit<BackupFacts, 'format' | BackupContents>): Promise<Required<BackupFacts>> {
+    const facts = { format: backupFormat, ...about, links: this.#links, folders: this.#folders };
+    await this.addText(JSON.stringify(facts), provenFactsFile);
     const checksums_sha256 = sha256(readFileSync(join(this.#folder, checksumsFile)));
-    return { links: this.#links, folders: this.#folders, files: this.#files, checksums_sha256 };
+    return { ...facts, files: this.#files, checksums_sha256 };
   }
 
   async #list(sum: string, file: string): Promise<void> {
@@ -184,9 +188,11 @@ export interface FileList {
 /** Without these, and a file of the other store, not even a backup without a proof can be complete. */
 const essentialFile = 'postgres/cluster/global/pg_control';
 const essentialFolder = 'clickhouse/store/';
+/** ClickHouse finds its database only through it. */
+const essentialLink = 'clickhouse/store/metadata/default';
 
 /** Which files the backup has. @throws StartupError if the list is not the one that was written with the backup. */
-export function listFiles(folder: string, facts: BackupContents): FileList {
+export function listFiles(folder: string, facts: BackupFacts): FileList {
   const path = join(folder, checksumsFile);
   if (!existsSync(path)) throw new StartupError(`${folder} is not a complete backup: ${path} is missing.`);
   const content = readFileSync(path);
@@ -199,6 +205,7 @@ export function listFiles(folder: string, facts: BackupContents): FileList {
     const fault = facts.files === lines.length ? 'has changed' : `lists ${count}`;
     throw new StartupError(`The backup is incomplete: ${path} ${fault}. Nothing was restored.`);
   }
+  refuseOtherFacts(folder, sums, facts);
   if (isProven) return { sums, doubt: null };
   const unlisted = treeBelow(folder).files.filter((file) => !sums.has(file)).length - ownFiles.length;
   const more = unlisted > 0 ? ` Its folder has ${unlisted} more, which are not restored.` : '';
@@ -206,6 +213,30 @@ export function listFiles(folder: string, facts: BackupContents): FileList {
     sums,
     doubt: `an earlier version made this backup, and nothing proves that the ${lines.length} files of ${path} are all of it.${more}`,
   };
+}
+
+/** @throws StartupError if backup.json is not the one that was written with the list, or lacks the link without which ClickHouse is empty. */
+function refuseOtherFacts(folder: string, sums: FileList['sums'], facts: BackupFacts): void {
+  const { files: _, checksums_sha256: __, ...stated } = facts;
+  const sum = sums.get(provenFactsFile);
+  const isBound = sum !== undefined || facts.format === backupFormat;
+  if (isBound && !isDeepStrictEqual(provenFacts(join(folder, provenFactsFile), sum), stated)) {
+    throw new StartupError(
+      `The backup is damaged: ${join(folder, factsFile)} does not agree with ${provenFactsFile} and ${checksumsFile}. Nothing was restored.`,
+    );
+  }
+  const database = join(dirname(essentialLink), facts.links[essentialLink] ?? '..', sep);
+  if (essentialLink in facts.links && [...sums.keys()].some((file) => file.startsWith(database))) return;
+  throw new StartupError(
+    `The backup is damaged: ${join(folder, factsFile)} has no link ${essentialLink} to files of the backup. Nothing was restored.`,
+  );
+}
+
+/** Undefined unless the file has this checksum. */
+function provenFacts(file: string, sum: string | undefined): unknown {
+  if (lstatSync(file, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
+  const content = readFileSync(file);
+  return sha256(content) === sum ? JSON.parse(content.toString('utf8')) : undefined;
 }
 
 /** Reads every listed file of the backup. @throws StartupError that names one that is damaged, missing or outside the backup. */

@@ -2,6 +2,7 @@ import {
   appendFileSync,
   chownSync,
   existsSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -17,7 +18,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { backupFormat, factsFile, platform } from './backup-facts.ts';
+import { releaseVersion } from '#common/process/release.ts';
+import { backupFormat, earlierFormat, factsFile, platform } from './backup-facts.ts';
 import { BackupWriter } from './backup-files.ts';
 import { refuseWithoutRoom } from './disks.ts';
 import { refuseInterruptedRestore, restore } from './restore.ts';
@@ -31,30 +33,45 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** A backup of two stores with two files and an empty folder each, and of one more file. */
-async function backup(links: Record<string, string> = {}): Promise<string> {
+const linkOfDatabase = { 'clickhouse/store/metadata/default': '../global' };
+const time = '2026-01-31T12:00:00.000Z';
+
+/** A backup of two stores with two files, an empty folder and a link each, and of one more file. */
+async function backup(): Promise<string> {
   const source = join(folder, 'source');
   const target = join(folder, 'backup');
   mkdirSync(target);
   const writer = new BackupWriter(target);
   for (const store of ['clickhouse/store', 'postgres/cluster']) {
-    for (const name of ['global', 'empty']) mkdirSync(join(source, store, name), { recursive: true });
+    for (const name of ['global', 'empty', 'metadata']) mkdirSync(join(source, store, name), { recursive: true });
     for (const name of ['file', 'global/pg_control']) writeFileSync(join(source, store, name), store);
+    symlinkSync('../global', join(source, store, 'metadata/default'));
     await writer.addFolder(join(source, store), store);
   }
   await writer.addText('secret', 'key');
-  const times = { started_at: '', ended_at: '', replay_from: '' };
-  const facts = { format: backupFormat, version: '0', platform, ...times, ...writer.contents(), links };
+  const times = { started_at: time, ended_at: time, replay_from: time };
+  const facts = await writer.finish({ version: releaseVersion(), platform, ...times });
   writeFileSync(join(target, factsFile), JSON.stringify(facts));
   return target;
 }
 
+function edit(made: string, changes: object): void {
+  const file = join(made, factsFile);
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), ...changes }));
+}
+
 /** As versions made it that did not record how many files it has. */
-async function earlierBackup(): Promise<string> {
+async function earlierBackup(links: Record<string, string> = {}): Promise<string> {
   const made = await backup();
-  const { files, folders, checksums_sha256, ...facts } = JSON.parse(readFileSync(join(made, factsFile), 'utf8'));
-  expect([files, folders.length, checksums_sha256.length]).toEqual([5, 4, 64]);
-  writeFileSync(join(made, factsFile), JSON.stringify(facts));
+  const { files, folders, checksums_sha256 } = JSON.parse(readFileSync(join(made, factsFile), 'utf8'));
+  expect([files, folders.length, checksums_sha256.length]).toEqual([6, 6, 64]);
+  const dropped = { files: undefined, folders: undefined, checksums_sha256: undefined };
+  edit(made, { ...dropped, format: earlierFormat, links: { ...linkOfDatabase, ...links } });
+  list(
+    made,
+    linesOf(made).filter((line) => !line.endsWith('  facts.json')),
+  );
+  rmSync(join(made, 'facts.json'));
   return made;
 }
 
@@ -96,6 +113,20 @@ test.runIf(process.getuid?.() === 0)(
   },
 );
 
+test.runIf(process.getuid?.() === 0).each(['journal', 'lock', 'key', 'postgres', 'nats', 'original'])(
+  'root restores nothing into a folder of another user with a link of that user in the place of %s',
+  async (name) => {
+    const made = await backup();
+    const kept = join(folder, 'kept');
+    mkdirSync(kept);
+    mkdirSync(dataDir);
+    symlinkSync(kept, join(dataDir, name));
+    for (const path of [dataDir, join(dataDir, name)]) lchownSync(path, 4_321, 4_322);
+    await expect(restore({ dataDir, folder: made })).rejects.toThrow(/belongs to another user .*Nothing was restored/);
+    expect([readdirSync(dataDir), readdirSync(kept)]).toEqual([[name], []]);
+  },
+);
+
 test('a copy that the disk has no room for is refused before the first file, and leaves nothing behind', async () => {
   const made = await backup();
   refuseWithoutRoom(folder, [made]);
@@ -111,10 +142,10 @@ test('a copy that the disk has no room for is refused before the first file, and
 test('a backup whose list is cut off anywhere is refused before anything is changed', async () => {
   const made = await backup();
   const lines = linesOf(made);
-  expect(lines).toHaveLength(5);
+  expect(lines).toHaveLength(6);
   for (const count of lines.keys()) {
     list(made, lines.slice(0, count));
-    const sentence = `The backup is incomplete: ${join(made, 'SHA256SUMS')} lists ${count} files instead of 5. Nothing was restored.`;
+    const sentence = `The backup is incomplete: ${join(made, 'SHA256SUMS')} lists ${count} files instead of 6. Nothing was restored.`;
     await expect(restore({ dataDir, folder: made })).rejects.toThrow(sentence);
     await expect(tryRestore(made)).rejects.toThrow(sentence);
   }
@@ -133,6 +164,64 @@ test('a backup whose backup.json is cut off is refused in one sentence', async (
   await expect(restore({ dataDir, folder: made })).rejects.toThrow(
     /^The backup is damaged: .*backup.json is not whole./,
   );
+});
+
+const damaged = /^The backup is damaged: .*backup.json .*Nothing was restored.$/;
+test.each<[string, object, RegExp]>([
+  ['without links', { links: undefined }, damaged],
+  ['with no link', { links: {} }, damaged],
+  ['with another link', { links: { ...linkOfDatabase, 'clickhouse/store/x': 'file' } }, damaged],
+  ['with a link to no text', { links: { x: 1 } }, damaged],
+  ['with a list as links', { links: [] }, damaged],
+  ['without folders', { folders: undefined }, damaged],
+  ['with another list of folders', { folders: ['postgres/cluster/empty'] }, damaged],
+  ['without the number of files', { files: undefined }, damaged],
+  ['without any proof', { files: undefined, checksums_sha256: undefined }, damaged],
+  ['with the earlier format', { format: earlierFormat }, damaged],
+  [
+    'with the earlier format and no counts',
+    { format: earlierFormat, files: undefined, checksums_sha256: undefined },
+    damaged,
+  ],
+  [
+    'with the earlier format and no proof',
+    { format: earlierFormat, files: undefined, checksums_sha256: undefined, folders: undefined },
+    damaged,
+  ],
+  ['of an older version than its list', { version: '0.1.0' }, damaged],
+  ['with another time', { replay_from: '2026-02-01T00:00:00.000Z' }, damaged],
+  ['with no time', { replay_from: 'x' }, damaged],
+  ['with no version', { version: undefined }, damaged],
+  ['of a newer version', { version: '9.9.9' }, /made by Signpost 9.9.9, and this is .*Nothing was restored.$/],
+  ['of a format of the future', { format: backupFormat + 1 }, /has format 3/],
+])('a backup.json %s is refused in one sentence before anything is changed', async (_, changes, sentence) => {
+  const made = await backup();
+  edit(made, changes);
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(sentence);
+  expect(existsSync(dataDir)).toBe(false);
+});
+
+test.each(['null', '[]', '1'])('a backup.json that is only %s is refused', async (text) => {
+  const made = await backup();
+  writeFileSync(join(made, factsFile), text);
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(/backup.json is not whole/);
+});
+
+test('a backup whose facts.json was edited like its backup.json is refused', async () => {
+  const made = await backup();
+  edit(made, { folders: [] });
+  const { files, checksums_sha256, ...facts } = JSON.parse(readFileSync(join(made, factsFile), 'utf8'));
+  expect([files, checksums_sha256.length]).toEqual([6, 64]);
+  writeFileSync(join(made, 'facts.json'), JSON.stringify(facts));
+  await expect(restore({ dataDir, folder: made })).rejects.toThrow(damaged);
+});
+
+test('a backup of an earlier version without the link to the database of ClickHouse is refused', async () => {
+  const made = await earlierBackup();
+  for (const links of [{}, { 'clickhouse/store/metadata/default': '../nowhere' }]) {
+    edit(made, { links });
+    await expect(restore({ dataDir, folder: made })).rejects.toThrow(/has no link clickhouse.store.metadata.default/);
+  }
 });
 
 test('a backup of an earlier version is restored, and the doubt whether it is complete is told', async () => {
@@ -160,7 +249,7 @@ test('an empty folder that a tool omitted when it copied the backup is made agai
   const made = await backup();
   rmSync(join(made, 'postgres/cluster/empty'), { recursive: true });
   await restore({ dataDir, folder: made });
-  expect(readdirSync(join(dataDir, 'postgres/cluster')).sort()).toEqual(['empty', 'file', 'global']);
+  expect(readdirSync(join(dataDir, 'postgres/cluster')).sort()).toEqual(['empty', 'file', 'global', 'metadata']);
 });
 
 test('files that SHA256SUMS does not list are not restored', async () => {
@@ -182,14 +271,15 @@ test.each([
   ['a link below a link', { 'clickhouse/store/a/b': '../c', 'clickhouse/store/a/b/c/x': '../../../d' }],
   ['a link in no store', { 'nats/x': 'y' }],
 ])('a backup with %s is refused before anything is written', async (_, links) => {
-  const made = await backup(links);
+  const made = await earlierBackup(links);
   await expect(restore({ dataDir, folder: made })).rejects.toThrow(/leads outside its store. Nothing was restored/);
   expect(existsSync(join(dataDir, 'key'))).toBe(false);
 });
 
 test('links inside a store are restored', async () => {
-  await restore({ dataDir, folder: await backup({ 'clickhouse/store/x': 'file' }) });
-  expect(readlinkSync(join(dataDir, 'clickhouse/store/x'))).toBe('file');
+  await restore({ dataDir, folder: await backup() });
+  expect(readlinkSync(join(dataDir, 'clickhouse/store/metadata/default'))).toBe('../global');
+  expect(existsSync(join(dataDir, 'facts.json'))).toBe(false);
 });
 
 test.each(['../secret', '/etc/hostname', 'key/../../secret'])(

@@ -17,9 +17,10 @@ import { markRestored } from '#deploy/local/copied-folder.ts';
 import { lockFolder } from '#deploy/local/folder-lock.ts';
 import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
 import { makeDataFolderPrivate } from '#deploy/local/private-folder.ts';
-import { type BackupFacts, readFacts } from './backup-facts.ts';
+import { type BackupFacts, provenFactsFile, readFacts } from './backup-facts.ts';
 import { copyFiles, copyFolder, isInside, listFiles, verifyBackup } from './backup-files.ts';
 import { flushDisks, refuseWithoutRoom } from './disks.ts';
+import { refuseForeignLinks, refuseForeignTarget } from './restore-place.ts';
 
 export interface RestoreOptions {
   readonly dataDir: string;
@@ -35,19 +36,26 @@ export interface Restored extends BackupFacts {
 
 const stores = ['clickhouse/store', 'postgres/cluster'];
 const installationFile = 'journal/installation';
+/** What a restore writes or looks at in DATA_DIR besides the files of the backup. */
+const ownEntries = ['lock', 'original', installationFile, 'nats/store'];
 
 /** @throws StartupError if the backup is damaged or incomplete, or DATA_DIR has data that it would replace. */
 export async function restore({ dataDir, folder }: RestoreOptions): Promise<Restored> {
   const facts = readFacts(folder);
   const list = listFiles(folder, facts);
+  const drafts = stores.map((store) => draftOf(dataDir, store));
+  const used = [...list.sums.keys(), ...stores.map((store) => `${store}.restored`), ...ownEntries];
+  refuseForeignTarget(dataDir);
+  refuseForeignLinks(dataDir, used);
   makeDataFolderPrivate(dataDir);
   const lock = await lockFolder(dataDir);
   try {
     refuseOtherData(dataDir, folder);
     refuseOutsideLinks(facts.links);
-    const drafts = stores.map((store) => draftOf(dataDir, store));
     refuseWithoutRoom(dataDir, [folder], drafts);
     await verifyBackup(folder, list);
+    // Verifying takes time, in which the owner of the folder may have changed it.
+    refuseForeignLinks(dataDir, used);
     const hasJournals = existsSync(join(dataDir, 'journal'));
     const hasNewerRecords = hasJournals || existsSync(join(dataDir, 'nats', 'store'));
     for (const draft of drafts) {
@@ -55,11 +63,11 @@ export async function restore({ dataDir, folder }: RestoreOptions): Promise<Rest
       mkdirSync(draft, { recursive: true, mode: 0o700 });
     }
     const isInStore = (file: string) => stores.some((store) => file.startsWith(`${store}/`));
-    const isKept = (file: string) => hasJournals && file.startsWith('journal/');
+    const isLeftOut = (file: string) => file === provenFactsFile || (hasJournals && file.startsWith('journal/'));
     await copyFiles(
       folder,
       dataDir,
-      [...list.sums.keys()].filter((file) => !isInStore(file) && !isKept(file)),
+      [...list.sums.keys()].filter((file) => !isInStore(file) && !isLeftOut(file)),
     );
     makeFolders(dataDir, facts.folders ?? []);
     for (const store of stores)
