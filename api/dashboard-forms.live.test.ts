@@ -186,7 +186,7 @@ test('without mail, an owner sees the link of an invitation once, and an account
   expect(await page.getByText(/\/invitation#/).count()).toBe(0);
   const stranger = await stage.page();
   await stranger.page.goto(`${stage.origin}/invitation#${url?.split('#')[1]}`);
-  // Whoever has the link does not learn whether the address has an account.
+  // The page does not reveal whether the address has an account.
   await stranger.page.getByRole('button', { name: 'Create account and join' }).waitFor();
   await stranger.page.getByRole('button', { name: 'I already have an account' }).click();
   await stranger.page.getByLabel('Password').fill(password);

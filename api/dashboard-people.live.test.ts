@@ -161,7 +161,7 @@ test('an owner invites, sends again, withdraws, changes a role, removes a member
   await page.getByRole('button', { name: 'Create invitation' }).click();
   const isMailed = page.getByText('An email with the link is on its way to new@example.com.');
   await isMailed.waitFor();
-  // Nobody but the recipient sees the link.
+  // Only the recipient gets the link.
   expect(await page.getByText(/\/invitation#/).count()).toBe(0);
   expect(await page.getByRole('button', { name: 'Copy link' }).count()).toBe(0);
   const first = await mailedToken('new@example.com');

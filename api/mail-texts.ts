@@ -109,7 +109,7 @@ function harmlessName(name: string): string | null {
   return active.test(shown.normalize('NFKC')) ? null : shown;
 }
 
-/** Null for what is no address: it may be a message of its own. */
+/** Null for an invalid address, which could contain arbitrary text. */
 function addressOf(inviter: string): string | null {
   return isEmailAddress(inviter) ? inviter : null;
 }

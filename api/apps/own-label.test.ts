@@ -32,7 +32,7 @@ test.each([
   ['कमल', 'कमाल'],
   ['กา', 'กี'],
   ['shop', 'shops'],
-])('the labels %s and %s are told apart', (one, other) => {
+])('the labels %s and %s count as different', (one, other) => {
   expect(labelSkeleton(domainToASCII(other))).not.toBe(labelSkeleton(domainToASCII(one)));
 });
 

@@ -62,7 +62,7 @@ export class OAuthAttempts {
   /**
    * Removes the attempt, so that only one of several callbacks gets it. Rejects a state of another provider or another
    * browser, or one that was put back with another code. @param shown hashes of the caller's proofs that it started the
-   * attempt. @param mustShow whether an attempt that is bound to nobody is rejected too.
+   * attempt. @param mustShow whether an attempt without a binding is rejected too.
    */
   async take(
     { provider, state, code }: { readonly provider: ProviderName; readonly state: string; readonly code: string },

@@ -83,7 +83,7 @@ export class Exchange {
     res.onAborted(() => this.#close());
   }
 
-  /** uWebSockets.js cuts a request whose body comes slower than 16 kB/s for ten seconds; this begins its time anew. */
+  /** uWebSockets.js closes a connection whose body arrives slower than 16 kB/s for ten seconds; this resets that timeout. */
   keepReading(): void {
     if (this.isClosed) return;
     this.#res.pause();

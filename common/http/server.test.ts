@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type Guard, mountRoutes } from './mount.ts';
 import { invalid, notFound, unauthorized } from './rejection.ts';
 import { routesOf } from './route.ts';
-import { HttpServer } from './server.ts';
+import { HttpServer, type ServerOptions } from './server.ts';
 
 interface Deps {
   readonly greeting: string;
@@ -188,6 +188,16 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop(1000));
 
+/** Another server of the same routes. */
+const serverWith = (more: Partial<ServerOptions>) =>
+  HttpServer.start({
+    ...{ host: '127.0.0.1', httpsPort: null, httpPort: 0, trustedProxies: ['127.0.0.1'], corsOrigins: [] },
+    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard, isOutage: () => false }),
+    guardUnknown: guard,
+    onFailure: (error) => failures.push(error),
+    ...more,
+  });
+
 const https = { 'x-forwarded-proto': 'https', 'x-forwarded-for': '192.0.2.7' };
 const json = { ...https, authorization: 'Bearer ok', 'content-type': 'application/json' };
 const post = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}, query = '') =>
@@ -220,17 +230,7 @@ test.each([
 
 test('with a secret, a request without it is not taken for a proxy’s', async () => {
   const proxySecret = 'a secret of the proxy with enough characters';
-  const own = await HttpServer.start({
-    host: '127.0.0.1',
-    httpsPort: null,
-    httpPort: 0,
-    trustedProxies: ['127.0.0.1'],
-    proxySecret,
-    corsOrigins: [],
-    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard, isOutage: () => false }),
-    guardUnknown: guard,
-    onFailure: (error) => failures.push(error),
-  });
+  const own = await serverWith({ proxySecret });
   const statusWith = async (proof: Record<string, string>) => {
     const url = `http://127.0.0.1:${own.httpPort}/v1/things/t1?limit=3`;
     return (await fetch(url, { method: 'POST', headers: { ...json, ...proof }, body: '{"name":"x"}' })).status;
@@ -267,17 +267,7 @@ function trickle(port: number, body: string, pieceBytes: number, pauseMs: number
 }
 
 test('a slow body is accepted while it keeps to the least rate; a slower one gets a 408 that says so, and its connection is closed', async () => {
-  const own = await HttpServer.start({
-    host: '127.0.0.1',
-    httpsPort: null,
-    httpPort: 0,
-    trustedProxies: ['127.0.0.1'],
-    corsOrigins: [],
-    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard, isOutage: () => false }),
-    guardUnknown: guard,
-    onFailure: (error) => failures.push(error),
-    bodyPace: { graceMs: 100, bytesPerSecondMin: 1_000, msMax: 3_000 },
-  });
+  const own = await serverWith({ bodyPace: { graceMs: 100, bytesPerSecondMin: 1_000, msMax: 3_000 } });
   const body = JSON.stringify({ name: 'x'.repeat(4_000) });
   const [steady, slow, endless] = await Promise.all([
     trickle(own.httpPort, body, 200, 100),
@@ -295,17 +285,7 @@ test('a slow body is accepted while it keeps to the least rate; a slower one get
 });
 
 test('bodies that wait take a bounded memory: the oldest that is not complete gives way to newer ones', async () => {
-  const own = await HttpServer.start({
-    host: '127.0.0.1',
-    httpsPort: null,
-    httpPort: 0,
-    trustedProxies: ['127.0.0.1'],
-    corsOrigins: [],
-    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard, isOutage: () => false }),
-    guardUnknown: guard,
-    onFailure: (error) => failures.push(error),
-    bodiesBytesMax: 100_000,
-  });
+  const own = await serverWith({ bodiesBytesMax: 100_000 });
   const stalled = Array.from({ length: 5 }, () => {
     const socket = connect(own.httpPort, '127.0.0.1');
     const head = Object.entries({ ...json, host: 'api', 'content-length': '60000' }).map((line) => line.join(': '));

@@ -250,10 +250,10 @@ export class HttpServer {
     const onBytes = (bytes: number) => {
       if (!exchange.isClosed) this.#hold(bytes);
     };
-    const collected = route?.hasBody ? collectBody(res, exchange, route.bodyBytesMax, onBytes) : noBody;
+    const body = route?.hasBody ? collectBody(res, exchange, route.bodyBytesMax, onBytes) : noBody;
     if (!route?.hasBody) exchange.isBodyComplete = true;
     const askedPath = isPreflight ? undefined : path;
-    const incoming = incomingOf(exchange, headers, peer, queryText, askedPath, collected, route);
+    const incoming = incomingOf(exchange, headers, peer, queryText, askedPath, body, route);
     const serve = () =>
       fault
         ? this.#refuse(exchange, incoming, fault)
